@@ -1,0 +1,264 @@
+"""Watch a model: one forward, a block of the user's code, or every so many forwards of a training loop."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from threading import get_ident
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..errors import ShapetraceError, TargetError
+from ..schema import Call, Trace
+from .hooks import CallSlot, HookRegistry
+from .modes import FunctionCalls, OpCalls
+from .recorder import Recorder
+
+__all__ = ["Tap", "attach", "trace", "trace_of"]
+
+
+def trace(model: nn.Module, *args: Any, functions: bool = True, ops: bool = False, **kwargs: Any) -> Trace:
+    """The record of one forward, `model(*args, **kwargs)`.
+
+    functions   record the functions called between modules; without them, which is cheaper, only module boundaries
+    ops         record the aten ops that each function runs as well
+
+    What the forward raises passes through, with a note that says where; `trace_of` gives the record of it so far.
+    """
+    with attach(model, functions=functions, ops=ops) as tap:
+        model(*args, **kwargs)
+    return tap.traces[-1]
+
+
+def attach(
+    model: nn.Module,
+    *,
+    every: int = 1,
+    on_trace: Callable[[Trace], object] | None = None,
+    keep: int = 16,
+    functions: bool = True,
+    ops: bool = False,
+) -> Tap:
+    """Watch `model` from now on: until the end of a `with` block, or until `detach`.
+
+    In a `with` block all that the block's thread calls is seen, so also a loss that is computed outside the model; what
+    follows a forward belongs to its trace, until the next forward. Without one, just what runs inside a forward is seen.
+
+    every       watch the first forward and then each `every`-th; the others run as if nothing were attached
+    on_trace    called with each trace when it is complete
+    keep        how many traces, the newest, `Tap.traces` holds
+    functions, ops   as for `trace`
+    """
+    if not isinstance(model, nn.Module):
+        raise TargetError(f"a torch.nn.Module can be watched, not {type(model).__name__} ({model!r:.60})")
+    if every < 1 or keep < 1:
+        raise ShapetraceError(f"every and keep count from 1; got every={every}, keep={keep}")
+    return Tap(model, every=every, on_trace=on_trace, keep=keep, functions=functions, ops=ops)
+
+
+def trace_of(error: BaseException) -> Trace | None:
+    """The record of the forward that `error` ended, up to the call that failed; None if no watched forward did."""
+    found = getattr(error, "__shapetrace__", None)
+    return found if isinstance(found, Trace) else None
+
+
+class Tap:
+    """What `attach` gives: the traces so far, and the way to end it."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        every: int,
+        on_trace: Callable[[Trace], object] | None,
+        keep: int,
+        functions: bool,
+        ops: bool,
+    ) -> None:
+        self._model = model
+        self._every = every
+        self._on_trace = on_trace
+        self._functions = functions
+        self._ops = ops
+        self._complete: deque[Trace] = deque(maxlen=keep)
+        self._forwards = 0
+        self._watch: Watch | None = None
+        self._block = ExitStack()
+        self._in_block = False
+        self._slot = CallSlot(model, self._forward)
+        self._slot.__enter__()
+        self._attached = True
+
+    @property
+    def traces(self) -> list[Trace]:
+        """The newest traces, oldest first; inside a `with` block the last of them is what has been seen so far."""
+        watch = self._watch
+        return [*self._complete, *([watch.trace(None)] if watch is not None and watch.recorder.calls else [])]
+
+    def detach(self) -> None:
+        """Leave the model as it was. A second time does nothing."""
+        if self._attached:
+            self._attached = False
+            self._slot.__exit__()
+
+    def __enter__(self) -> Tap:
+        if not self._attached or self._in_block:
+            raise ShapetraceError("this tap has been entered or detached before; attach to the model again")
+        self._in_block = True
+        self._block.enter_context(self._watching())
+        return self
+
+    def __exit__(self, kind: Any, error: Any, where: Any) -> None:
+        try:
+            self._block.__exit__(kind, error, where)
+        finally:
+            self.detach()
+
+    def __repr__(self) -> str:
+        state = "attached to" if self._attached else "detached from"
+        return f"<Tap {state} {type(self._model).__name__}, traces: {len(self.traces)}>"
+
+    def _forward(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A forward of the model, which is called through here while attached."""
+        watch = self._watch
+        if watch is not None and not (self._in_block and watch.idle):
+            return watch.hooks.run(self._model, call, args, kwargs)  # from another thread, or from itself
+        self._forwards += 1
+        if (self._forwards - 1) % self._every:
+            with watch.aside() if watch is not None else nullcontext():
+                return call(*args, **kwargs)
+        if watch is not None:
+            return self._next(watch).hooks.run(self._model, call, args, kwargs)
+        with self._watching() as watch:
+            return watch.hooks.run(self._model, call, args, kwargs)
+
+    @contextmanager
+    def _watching(self) -> Iterator[Watch]:
+        watch = Watch(self._model, functions=self._functions, ops=self._ops)
+        error: BaseException | None = None
+        try:
+            with watch:
+                self._watch = watch
+                yield watch
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            self._watch = None
+            if watch.recorder.calls:
+                self._keep(watch.trace(error), error)
+
+    def _next(self, watch: Watch) -> Watch:
+        """A forward begins. If one came before it in this block, what was seen since is complete."""
+        if watch.seen_forward:
+            with watch.aside():
+                self._keep(watch.trace(None), None)
+            watch.recorder.restart()
+        watch.seen_forward = True
+        return watch
+
+    def _keep(self, complete: Trace, error: BaseException | None) -> None:
+        self._complete.append(complete)
+        if error is not None:
+            error.__shapetrace__ = complete  # type: ignore[attr-defined]
+            add_note(error, complete)
+        if self._on_trace is not None:
+            self._on_trace(complete)
+
+
+class Watch:
+    """All that is put in place to watch a model, from `__enter__` to `__exit__`."""
+
+    def __init__(self, model: nn.Module, *, functions: bool, ops: bool) -> None:
+        self.model = model
+        self.recorder = Recorder(names_of(model))
+        self.hooks = HookRegistry(model, self.recorder, self.aside)
+        self.functions = FunctionCalls(self.recorder) if functions else None
+        self.ops = OpCalls(self.recorder) if ops else None
+        self.lifetime = ExitStack()
+        self.seen_forward = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether the thread that is watched asks, from outside of any call that is being recorded."""
+        return self.recorder.thread == get_ident() and self.recorder.depth == 0
+
+    def __enter__(self) -> Watch:
+        with ExitStack() as lifetime:
+            for part in (self.hooks, self.ops, self.functions):
+                if part is not None:
+                    lifetime.enter_context(part)
+            self.lifetime = lifetime.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.lifetime.close()
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Watch nothing for a while."""
+        thread, self.recorder.thread = self.recorder.thread, 0
+        try:
+            with self.functions.aside() if self.functions else nullcontext(), self.ops.aside() if self.ops else nullcontext():
+                yield
+        finally:
+            self.recorder.thread = thread
+
+    def trace(self, error: BaseException | None) -> Trace:
+        """What has been seen so far."""
+        calls = self.recorder.finish()
+        tensors = (tensor for call in calls for tensor in (*call.inputs.values(), *call.outputs.values()))
+        first = next((t for t in tensors if t.dtype.startswith(("float", "bfloat", "complex"))), None)
+        description = getattr(self.model, "description", "")
+        return Trace(
+            target=type(self.model).__name__,
+            model=type(self.model).__name__,
+            description=description if isinstance(description, str) else "",
+            sizes=sizes_of(self.model),
+            dtype=first.dtype if first else "",
+            device=first.device if first else "",
+            torch=str(torch.__version__),
+            notes=notes_of(calls),
+            error=None if error is None else f"{type(error).__name__}: {error}",
+            calls=calls,
+        )
+
+
+def names_of(model: nn.Module) -> dict[int, str]:
+    """`id` of each parameter and buffer -> its dotted name; of several, the first."""
+    names: dict[int, str] = {}
+    for path, module in model.named_modules():
+        for name, tensor in (*module._parameters.items(), *module._buffers.items()):
+            if tensor is not None:
+                names.setdefault(id(tensor), f"{path}.{name}" if path else name)
+    return names
+
+
+def sizes_of(model: nn.Module) -> dict[str, int]:
+    """The axes that the model's configuration gives a size to: its attributes of one capital letter."""
+    config = getattr(model, "config", None)
+    letters = (letter for letter in dir(config) if len(letter) == 1 and letter.isupper()) if config is not None else ()
+    return {letter: size for letter in letters if type(size := getattr(config, letter)) is int}
+
+
+def notes_of(calls: tuple[Call, ...]) -> tuple[str, ...]:
+    """The notes of all calls, each once, with the classes it was said of."""
+    said: dict[str, dict[str, None]] = {}
+    for call in calls:
+        if call.note is not None:
+            said.setdefault(call.note, {})[call.name] = None
+    return tuple(f"{', '.join(names)}: {note}" for note, names in said.items())
+
+
+def add_note(error: BaseException, trace: Trace) -> None:
+    """Say where in the model `error` was raised, below its own message."""
+    failed = next((call for call in reversed(trace.calls) if call.error is not None), None)
+    if failed is None:
+        return
+    given = ", ".join(f"{key}: {list(tensor.shape)} {tensor.dtype}" for key, tensor in failed.inputs.items())
+    where = f" at {failed.source[0]}:{failed.source[1]}" if failed.source else ""
+    note = f"shapetrace: raised in {failed.path or trace.model}, by {failed.name}({given}){where}"
+    error.__notes__ = [*getattr(error, "__notes__", ()), note]  # type: ignore[attr-defined]

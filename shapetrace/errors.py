@@ -1,0 +1,44 @@
+"""What a user can get wrong. The command line prints the message and exits with status 2.
+
+ShapetraceError
+├── TargetError    a target that is not there, or that cannot be made with these options
+├── InputError     an input spec that cannot be read
+├── FileError      a file that cannot be read or written
+└── LookupFailed   a path or a tensor's name that the trace does not hold (also a KeyError)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = ["FileError", "InputError", "LookupFailed", "ShapetraceError", "TargetError", "near"]
+
+
+class ShapetraceError(Exception):
+    """The root of every error that shapetrace raises on purpose."""
+
+
+class TargetError(ShapetraceError):
+    """A target that is not there, or that cannot be made with these options."""
+
+
+class InputError(ShapetraceError):
+    """An input spec that cannot be read."""
+
+
+class FileError(ShapetraceError):
+    """A file that cannot be read or written."""
+
+
+class LookupFailed(ShapetraceError, KeyError):
+    """A path or a tensor's name that the trace does not hold."""
+
+    def __str__(self) -> str:  # KeyError would print the repr
+        return str(self.args[0])
+
+
+def near(word: str, words: Iterable[str], *, most: int = 3) -> list[str]:
+    """The words a user may have meant, best first; case does not count."""
+    by_fold = {w.casefold(): w for w in words}
+    return [by_fold[match] for match in get_close_matches(word.casefold(), by_fold, n=most, cutoff=0.5)]
