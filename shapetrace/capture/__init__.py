@@ -1,5 +1,25 @@
 """Record what a model does while it runs. Only this package and `targets` know torch."""
 
-from .attach import Tap, attach, trace, trace_of
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from ..schema import Trace
+from .attach import Tap, attach, trace_of
 
 __all__ = ["Tap", "attach", "trace", "trace_of"]
+
+
+def trace(model: nn.Module, *args: Any, functions: bool = True, ops: bool = False, **kwargs: Any) -> Trace:
+    """The record of one forward, `model(*args, **kwargs)`.
+
+    functions   record the functions called between modules; without them, which is cheaper, only module boundaries
+    ops         record the aten ops that each function runs as well
+
+    What the forward raises passes through, with a note that says where; `trace_of` gives the record of it so far.
+    """
+    with attach(model, functions=functions, ops=ops) as tap:
+        model(*args, **kwargs)
+    return tap.traces[-1]

@@ -1,4 +1,4 @@
-"""Watch a model: one forward, a block of the user's code, or every so many forwards of a training loop."""
+"""Watch a model: for a block of the user's code, or every so many forwards of a training loop."""
 
 from __future__ import annotations
 
@@ -17,20 +17,7 @@ from .hooks import CallSlot, HookRegistry
 from .modes import FunctionCalls, OpCalls
 from .recorder import Recorder
 
-__all__ = ["Tap", "attach", "trace", "trace_of"]
-
-
-def trace(model: nn.Module, *args: Any, functions: bool = True, ops: bool = False, **kwargs: Any) -> Trace:
-    """The record of one forward, `model(*args, **kwargs)`.
-
-    functions   record the functions called between modules; without them, which is cheaper, only module boundaries
-    ops         record the aten ops that each function runs as well
-
-    What the forward raises passes through, with a note that says where; `trace_of` gives the record of it so far.
-    """
-    with attach(model, functions=functions, ops=ops) as tap:
-        model(*args, **kwargs)
-    return tap.traces[-1]
+__all__ = ["Tap", "attach", "trace_of"]
 
 
 def attach(
@@ -50,7 +37,7 @@ def attach(
     every       watch the first forward and then each `every`-th; the others run as if nothing were attached
     on_trace    called with each trace when it is complete
     keep        how many traces, the newest, `Tap.traces` holds
-    functions, ops   as for `trace`
+    functions, ops   as for `shapetrace.trace`
     """
     if not isinstance(model, nn.Module):
         raise TargetError(f"a torch.nn.Module can be watched, not {type(model).__name__} ({model!r:.60})")

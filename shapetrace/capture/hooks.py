@@ -27,7 +27,10 @@ from .recorder import INDEX, MODULE_CALL, Open, Recorder
 __all__ = ["CallSlot", "HookRegistry", "opaque"]
 
 BETWEEN = frozenset({MODULE_CALL, __file__, str(Path(__file__).with_name("attach.py"))})
-"""Files whose frames stand between a module's caller and what is told of it here."""
+"""Files whose frames stand between the caller of a module and what is told of it here."""
+
+OURS = str(Path(__file__).with_name("__init__.py"))
+"""Where `trace` calls the model: no place in the user's code, and no variable of the user's."""
 
 FUSIBLE = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
 FUSED = "torch would run this in one fused kernel if nothing watched; watched, it runs step by step, equal to rounding"
@@ -151,6 +154,8 @@ class HookRegistry:
         path = known.paths[0] if len(known.paths) == 1 else self._path(known)
         while frame is not None and frame.f_code.co_filename in BETWEEN:
             frame = frame.f_back
+        if frame is not None and frame.f_code.co_filename == OURS:
+            frame = None
         with torch._C.DisableTorchFunction():
             given = recorder.take(known.parameters, args, kwargs)
             note = known.opaque or (FUSED if known.fusible and would_fuse(module) else None)

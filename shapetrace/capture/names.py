@@ -177,6 +177,8 @@ def _move(stack: _Stack, step: _Step) -> bool:
             stack.append(stack[-step.arg])
         case "SWAP":
             stack[-1], stack[-step.arg] = stack[-step.arg], stack[-1]
+        case "LOAD_NAME" if step.value == "__annotations__":
+            return False  # of `x: f()` the annotation is stored next, under "x"
         case "LOAD_CONST" | "LOAD_SMALL_INT":
             stack.append(step.value)
         case "BINARY_SUBSCR":
