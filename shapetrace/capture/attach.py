@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from threading import get_ident
 from typing import Any
 
@@ -15,7 +15,7 @@ from ..errors import ShapetraceError, TargetError
 from ..schema import Call, Trace
 from .hooks import CallSlot, HookRegistry
 from .modes import FunctionCalls, OpCalls
-from .recorder import Recorder
+from .recorder import Recorder, said
 
 __all__ = ["Tap", "attach", "trace_of"]
 
@@ -31,8 +31,8 @@ def attach(
 ) -> Tap:
     """Watch `model` from now on: until the end of a `with` block, or until `detach`.
 
-    In a `with` block all that the block's thread calls is seen, so also a loss that is computed outside the model; what
-    follows a forward belongs to its trace, until the next forward. Without one, just what runs inside a forward is seen.
+    In a `with` block all that its thread calls is seen, so also a loss that is computed outside the model; what
+    follows a forward belongs to its trace, until the next one begins. Without a block, what runs inside a forward is seen.
 
     every       watch the first forward and then each `every`-th; the others run as if nothing were attached
     on_trace    called with each trace when it is complete
@@ -150,8 +150,7 @@ class Tap:
     def _keep(self, complete: Trace, error: BaseException | None) -> None:
         self._complete.append(complete)
         if error is not None:
-            error.__shapetrace__ = complete  # type: ignore[attr-defined]
-            add_note(error, complete)
+            mark(error, complete)
         if self._on_trace is not None:
             self._on_trace(complete)
 
@@ -161,7 +160,7 @@ class Watch:
 
     def __init__(self, model: nn.Module, *, functions: bool, ops: bool) -> None:
         self.model = model
-        self.recorder = Recorder(names_of(model))
+        self.recorder = Recorder()
         self.hooks = HookRegistry(model, self.recorder, self.aside)
         self.functions = FunctionCalls(self.recorder) if functions else None
         self.ops = OpCalls(self.recorder) if ops else None
@@ -189,7 +188,10 @@ class Watch:
         """Watch nothing for a while."""
         thread, self.recorder.thread = self.recorder.thread, 0
         try:
-            with self.functions.aside() if self.functions else nullcontext(), self.ops.aside() if self.ops else nullcontext():
+            with (
+                self.functions.aside() if self.functions else nullcontext(),
+                self.ops.aside() if self.ops else nullcontext(),
+            ):
                 yield
         finally:
             self.recorder.thread = thread
@@ -209,19 +211,9 @@ class Watch:
             device=first.device if first else "",
             torch=str(torch.__version__),
             notes=notes_of(calls),
-            error=None if error is None else f"{type(error).__name__}: {error}",
+            error=None if error is None else said(error),
             calls=calls,
         )
-
-
-def names_of(model: nn.Module) -> dict[int, str]:
-    """`id` of each parameter and buffer -> its dotted name; of several, the first."""
-    names: dict[int, str] = {}
-    for path, module in model.named_modules():
-        for name, tensor in (*module._parameters.items(), *module._buffers.items()):
-            if tensor is not None:
-                names.setdefault(id(tensor), f"{path}.{name}" if path else name)
-    return names
 
 
 def sizes_of(model: nn.Module) -> dict[str, int]:
@@ -240,12 +232,13 @@ def notes_of(calls: tuple[Call, ...]) -> tuple[str, ...]:
     return tuple(f"{', '.join(names)}: {note}" for note, names in said.items())
 
 
-def add_note(error: BaseException, trace: Trace) -> None:
-    """Say where in the model `error` was raised, below its own message."""
-    failed = next((call for call in reversed(trace.calls) if call.error is not None), None)
-    if failed is None:
-        return
-    given = ", ".join(f"{key}: {list(tensor.shape)} {tensor.dtype}" for key, tensor in failed.inputs.items())
-    where = f" at {failed.source[0]}:{failed.source[1]}" if failed.source else ""
-    note = f"shapetrace: raised in {failed.path or trace.model}, by {failed.name}({given}){where}"
-    error.__notes__ = [*getattr(error, "__notes__", ()), note]  # type: ignore[attr-defined]
+def mark(error: BaseException, trace: Trace) -> None:
+    """Leave with an exception the record of what it ended, and a note of where in the model it was raised."""
+    failed = next((call for call in reversed(trace.calls) if call.error and call.error == trace.error), None)
+    with suppress(AttributeError):  # an exception may have slots
+        error.__dict__["__shapetrace__"] = trace
+        if failed is not None:
+            given = ", ".join(f"{key}: {list(tensor.shape)} {tensor.dtype}" for key, tensor in failed.inputs.items())
+            where = f"\n  {failed.source[0]}:{failed.source[1]}" if failed.source else ""
+            note = f"shapetrace: raised in {failed.path or trace.model} by {failed.name}({given}){where}"
+            error.__dict__.setdefault("__notes__", []).append(note)  # as `add_note`, which Python 3.10 lacks

@@ -1,17 +1,18 @@
 """Forward hooks on every submodule, with one lifetime; and a slot around the call of a module that hooks do not do for.
 
-Hooks are set module by module (global ones get no keyword arguments) and called also when the module raises. They cannot
-be set on scripted modules, would be compiled into compiled ones, and miss a `KeyboardInterrupt`: those modules, and the
-model itself, have their call replaced instead.
+Hooks are set module by module (global ones get no keyword arguments) and called also when the module raises. They
+cannot be set on scripted modules, would be compiled into compiled ones, and miss a `KeyboardInterrupt`: those modules,
+and the model itself, have their call replaced instead.
 """
 
 from __future__ import annotations
 
 import inspect
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from threading import get_ident
 from types import FrameType
@@ -22,7 +23,7 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
-from .recorder import INDEX, MODULE_CALL, Open, Recorder
+from .recorder import INDEX, MODULE_CALL, NOWHERE, Open, Recorder
 
 __all__ = ["CallSlot", "HookRegistry", "opaque"]
 
@@ -68,13 +69,11 @@ class CallSlot:
             self.module.__dict__["_compiled_call_impl"] = self.inner
 
 
-class Watched(msgspec.Struct, gc=False):
-    """What is known of a module before it runs. `paths` are the dotted names it has; a shared module has several."""
+class Form(msgspec.Struct, frozen=True, gc=False):
+    """What the modules of a class have in common: its name, what `forward` takes by position, if torch may fuse it."""
 
     name: str
-    paths: list[str]
     parameters: tuple[str, ...]
-    opaque: str | None
     fusible: bool
 
 
@@ -84,44 +83,70 @@ class HookRegistry:
     `aside` makes a context in which nothing is watched: opaque modules run in one.
     """
 
-    def __init__(self, model: nn.Module, recorder: Recorder, aside: Callable[[], AbstractContextManager[object]]) -> None:
+    def __init__(
+        self, model: nn.Module, recorder: Recorder, aside: Callable[[], AbstractContextManager[object]]
+    ) -> None:
         self.model = model
         self.recorder = recorder
         self.aside = aside
-        self.modules: dict[nn.Module, Watched] = {}
-        self.find(model, "", ())
-        self.handles: list[RemovableHandle] = []
+        self.modules: dict[nn.Module, tuple[list[str], Form]] = {}
+        self.forms: dict[type[nn.Module], Form] = {}
+        self.opaque: dict[nn.Module, str] = {}
         self.slots: list[CallSlot] = []
+        self.id = RemovableHandle(OrderedDict()).id  # torch counts them: no two hooks have the same
+        self._find(model, "", ())
 
-    def find(self, module: nn.Module, path: str, above: tuple[nn.Module, ...]) -> None:
+    def _find(self, module: nn.Module, path: str, above: tuple[nn.Module, ...]) -> None:
+        """Note the paths of a module (a shared one has several) and of all in it, and the names of its tensors."""
         known = self.modules.get(module)
-        if known is None:
+        if known is not None:
+            known[0].append(path)
+        else:
             kind = type(module)
-            known = Watched(kind.__name__, [], parameters(kind.forward), opaque(module), isinstance(module, FUSIBLE))
-            self.modules[module] = known
-        known.paths.append(path)
-        if known.opaque is None:
-            for name, child in module._modules.items():
-                if child is not None and child not in above:
-                    self.find(child, f"{path}.{name}" if path else name, (*above, module))
+            if kind not in self.forms:
+                self.forms[kind] = form_of(kind)
+            self.modules[module] = [path], self.forms[kind]
+        inside = f"{path}." if path else ""
+        names = self.recorder.names
+        for name, tensor in (*module._parameters.items(), *module._buffers.items()):
+            if tensor is not None:
+                names.setdefault(id(tensor), inside + name)
+        if reason := opaque(module):
+            self.opaque[module] = reason
+            return
+        for name, child in module._modules.items():
+            if child is not None and child not in above:
+                self._find(child, inside + name, (*above, module))
 
     def __enter__(self) -> HookRegistry:
+        """Set the hooks as `register_forward_hook` does, but without its handles: they cost more than all the rest."""
         before, after = self._before, self._after
-        for module, known in self.modules.items():
-            if module is self.model:
-                continue
-            if known.opaque is not None:
+        for module in self.modules:
+            if module in self.opaque and module is not self.model:
                 self.slots.append(CallSlot(module, partial(self.run, module)).__enter__())
-            else:
-                self.handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
-                self.handles.append(module.register_forward_hook(after, with_kwargs=True, always_call=True))
+            elif module is not self.model:
+                module._forward_pre_hooks[self.id] = before
+                module._forward_pre_hooks_with_kwargs[self.id] = True
+                module._forward_hooks[self.id] = after
+                module._forward_hooks_with_kwargs[self.id] = True
+                module._forward_hooks_always_called[self.id] = True
         return self
 
     def __exit__(self, *_: object) -> None:
-        while self.handles:
-            self.handles.pop().remove()
         while self.slots:
             self.slots.pop().__exit__()
+        for module in self.modules:
+            if module not in self.opaque and module is not self.model:
+                del module._forward_pre_hooks[self.id]
+                del module._forward_pre_hooks_with_kwargs[self.id]
+                del module._forward_hooks[self.id]
+                del module._forward_hooks_with_kwargs[self.id]
+                del module._forward_hooks_always_called[self.id]
+        self.modules = {}
+
+    def __deepcopy__(self, _: object) -> HookRegistry:
+        """A copy of a watched module is not watched: its hooks find it unknown here, and do nothing."""
+        return self
 
     def run(self, module: nn.Module, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a module whose call has been replaced: the model itself, or an opaque one."""
@@ -129,7 +154,7 @@ class HookRegistry:
             return call(*args, **kwargs)
         opened = self._enter(module, args, kwargs, sys._getframe(1))
         try:
-            with self.aside() if self.modules[module].opaque is not None else nullcontext():
+            with self.aside() if module in self.opaque else nullcontext():
                 result = call(*args, **kwargs)
         except BaseException as error:
             self._leave(opened, None, error)
@@ -138,28 +163,29 @@ class HookRegistry:
         return result
 
     def _before(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self.recorder.thread == get_ident():
-            opened = self._enter(module, args, kwargs, sys._getframe(1))
+        if self.recorder.thread == get_ident() and module in self.modules:
+            opened = self._enter(module, args, kwargs, sys._getframe(3))
             opened.module, opened.handled = module, sys.exc_info()[1]
 
     def _after(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: object) -> None:
         if self.recorder.thread == get_ident():
-            opened = next((call for call in reversed(self.recorder.open) if call.module is module), None)
-            if opened is not None:
-                error = sys.exc_info()[1]
-                self._leave(opened, result, None if error is opened.handled else error)
+            for opened in reversed(self.recorder.open):
+                if opened.module is module:
+                    error = sys.exc_info()[1]
+                    self._leave(opened, result, None if error is opened.handled else error)
+                    return
 
-    def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType | None) -> Open:
-        known, recorder = self.modules[module], self.recorder
-        path = known.paths[0] if len(known.paths) == 1 else self._path(known)
+    def _enter(self, module: nn.Module, args: Any, kwargs: Any, frame: FrameType | None) -> Open:
+        recorder = self.recorder
+        paths, form = self.modules[module]
         while frame is not None and frame.f_code.co_filename in BETWEEN:
             frame = frame.f_back
-        if frame is not None and frame.f_code.co_filename == OURS:
-            frame = None
+        place = NOWHERE if frame is None or frame.f_code.co_filename == OURS else recorder.place(frame)
         with torch._C.DisableTorchFunction():
-            given = recorder.take(known.parameters, args, kwargs)
-            note = known.opaque or (FUSED if known.fusible and would_fuse(module) else None)
-        opened = Open("module", path, known.name, recorder.depth, recorder.place(frame), *given, note)
+            inputs, literals, *_ = recorder.take(form.parameters, args, kwargs)
+        note = self.opaque.get(module) or (FUSED if form.fusible and would_fuse(module) else None)
+        path = paths[0] if len(paths) == 1 else self._path(paths)
+        opened = Open(path, form.name, recorder.depth, place, inputs, literals, note, len(recorder.calls))
         recorder.enter(opened)
         return opened
 
@@ -168,31 +194,31 @@ class HookRegistry:
         with torch._C.DisableTorchFunction():
             self.recorder.leave(opened, result, error)
 
-    def _path(self, known: Watched) -> str:
-        """Of a module's names, the one inside the module that is running."""
+    def _path(self, paths: list[str]) -> str:
+        """Of a shared module's names, the one inside the module that is running."""
         inside = f"{self.recorder.path}." if self.recorder.path else ""
-        return next((path for path in known.paths if path.startswith(inside)), known.paths[0])
+        return next((path for path in paths if path.startswith(inside)), paths[0])
 
 
-@lru_cache(maxsize=1024)
-def parameters(forward: Callable[..., Any]) -> tuple[str, ...]:
-    """The names of what a `forward` takes by position, then numbers for what it takes beyond them."""
-    code = getattr(inspect.unwrap(forward), "__code__", None)
+def form_of(kind: type[nn.Module]) -> Form:
+    code = getattr(inspect.unwrap(kind.forward), "__code__", None)
     names = () if code is None else code.co_varnames[1 : code.co_argcount]
-    return (*names, *INDEX[len(names) :])
+    return Form(kind.__name__, (*names, *INDEX[len(names) :]), issubclass(kind, FUSIBLE))
 
 
 def opaque(module: nn.Module) -> str | None:
     """Why what runs inside a module cannot be seen; None if it can."""
-    if isinstance(module, torch.jit.ScriptModule):
-        return "scripted: what runs inside is not seen"
-    call = module._compiled_call_impl
+    call = module.__dict__.get("_compiled_call_impl")
     while isinstance(call, CallSlot):
         call = call.inner
-    dynamo = sys.modules.get("torch._dynamo.eval_frame")  # importing it takes as long as torch itself
-    if call is not None or (dynamo is not None and isinstance(module, dynamo.OptimizedModule)):
+    if call is not None or is_compiled(type(module)):
         return "compiled: what runs inside is not seen"
-    return None
+    return "scripted: what runs inside is not seen" if isinstance(module, torch.jit.ScriptModule) else None
+
+
+def is_compiled(kind: type[nn.Module]) -> bool:
+    dynamo = sys.modules.get("torch._dynamo.eval_frame")  # importing it takes as long as torch itself
+    return dynamo is not None and issubclass(kind, dynamo.OptimizedModule)
 
 
 def would_fuse(module: nn.Module) -> bool:

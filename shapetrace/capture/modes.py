@@ -27,6 +27,9 @@ QUESTIONS = frozenset(
 """Functions that only ask about a tensor: passed through at once, for a model asks often."""
 
 
+SPECIAL = frozenset({"data.__set__", *(function.__name__ for function in OPENED)})
+
+
 class FunctionCalls(TorchFunctionMode):
     """Tells `recorder` of each torch function and tensor method that is called while it is on the stack."""
 
@@ -34,6 +37,7 @@ class FunctionCalls(TorchFunctionMode):
         super().__init__()
         self.recorder = recorder
         self.names: dict[Callable[..., Any], str | None] = {}
+        self.run = recorder.run
         self.shielded = False
 
     def __enter__(self) -> FunctionCalls:
@@ -42,22 +46,28 @@ class FunctionCalls(TorchFunctionMode):
         return self
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
         try:
             name = self.names[func]
         except KeyError:
             name = self.names[func] = function_name(func)
         if name is None:
-            return func(*args, **kwargs)
+            return func(*args, **kwargs) if kwargs else func(*args)
+        if name in SPECIAL:
+            func = self.prepare(name, func, types, args)
+        if self.shielded:
+            return self.run_shielded(name, func, args, kwargs or {}, sys._getframe(1))
+        return self.run("function", name, func, args, kwargs or {}, sys._getframe(1))
+
+    def prepare(self, name: str, func: Any, types: Any, args: tuple[Any, ...]) -> Any:
         if name == "data.__set__":
             self.recorder.table.forget(args[0])
-        if func in OPENED and PLAIN.issuperset(types):
-            func = self.open(OPENED[func])
-        if self.shielded:
-            return self.run_shielded(name, func, args, kwargs, sys._getframe(1))
-        return self.recorder.run("function", name, func, args, kwargs, sys._getframe(1))
+        elif func in OPENED and PLAIN.issuperset(types):
+            return self.open(OPENED[func])
+        return func
 
-    def run_shielded(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
+    def run_shielded(
+        self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType
+    ) -> Any:
         """Under other modes: they are to see the function, but not how tensors are looked at before and after it."""
 
         def run(*args: Any, **kwargs: Any) -> Any:

@@ -1,12 +1,12 @@
 """The variables a result is assigned to, read from the caller's bytecode.
 
-While a function runs, its caller's frame stands at the call, and the instructions after it say where the result will go:
+While a function runs, its caller's frame stands at the call, and the instructions after it say where the result goes:
 
     q, k = f(x)        CALL, UNPACK_SEQUENCE 2, STORE_FAST q, STORE_FAST k
 
-They are carried out on a stack that knows of each value only whether it is a part of the result, until no part is left on
-it. A name so follows the value itself, past other calls (`q, k = f(x), g(x)`) and out of `with` blocks, however a version's
-compiler arranges its stack. An instruction not listed here ends the walk: a wrong name is worse than none.
+They are carried out on a stack that knows of each value only whether it is a part of the result, until no part is left
+on it. So a name follows the value itself, past other calls (`q, k = f(x), g(x)`) and out of `with` blocks, in whatever
+order a version of Python stacks things. An instruction not listed here ends the walk: a wrong name is worse than none.
 """
 
 import dis
@@ -15,6 +15,8 @@ import types
 from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+
+__all__ = ["Destination", "destination"]
 
 
 class Destination(NamedTuple):
@@ -25,22 +27,22 @@ class Destination(NamedTuple):
     """
 
     names: tuple[tuple[str, str], ...]
-    """(key, variable). For `self.x` and `d["x"]` the variable is `x`; `x = y = f()` counts as `x`, and `_` as no name."""
+    """(key, variable). For `self.x` and `d["x"]` that is `x`, for `x = y = f()` only `x`, and `_` is no name."""
     returned: str | None
-    """The part that the frame returns to its own caller: `None` if none, and for a generator or coroutine."""
+    """The part that the frame returns to its own caller: `None` if none does, and in a generator or coroutine."""
 
 
 _NOWHERE = Destination((), None)
 
 # By id, since hashing a code object reads all of it; the code is kept, or another one could get its id.
 _known: dict[int, tuple[types.CodeType, dict[int, Destination]]] = {}
-_MOST_KNOWN = 4096  # more than a model runs; forgetting all of them keeps code that is made in a loop from piling up
+_MOST_KNOWN = 4096  # more than a model runs; forgetting all of them keeps code made in a loop from piling up
 
 
 def destination(code: types.CodeType, lasti: int) -> Destination:
-    """Where the result of the call goes that a frame of `code` is making at `lasti`.
+    """Where the result goes of the call that a frame of `code` is making at `lasti`.
 
-    That is the result of the instruction: in `y = sum(xs)` it is `y` for every addition that `sum` makes.
+    It is the result of the instruction: in `y = sum(xs)`, every addition that `sum` makes goes to `y`.
     """
     try:
         _, calls = _known[id(code)]
@@ -57,38 +59,40 @@ def _learn(code: types.CodeType) -> dict[int, Destination]:
     return calls
 
 
+# What calls a function and leaves its result on the stack; not UNARY_NOT and CONTAINS_OP, which make a bool of it.
+_CALLS = (
+    *("CALL", "BINARY_", "INPLACE_", "COMPARE_OP", "LOAD_ATTR", "LOAD_SUPER_ATTR"),
+    *("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT"),
+)
+# What stands before such an instruction and belongs to it: `f_lasti` may be there (at PRECALL in specialised code).
+_PREFIXES = ("EXTENDED_ARG", "PRECALL")
+
+
 def _calls(code: types.CodeType) -> dict[int, Destination]:
-    """The destinations in `code`, at all offsets of each call: `f_lasti` may be in the caches that follow it."""
+    """The destinations in `code`, by every offset of each call: `f_lasti` may also be in the caches that follow it."""
     steps = [step for instruction in dis.get_instructions(code) for step in _steps(instruction)]
     calls: dict[int, Destination] = {}
-    for at, step in enumerate(steps):
-        if step.op.startswith(_CALLS):
-            # 3.11 may make the call already in the PRECALL that stands before each CALL
-            found = _follow(code, steps, at + 2 if step.op == "PRECALL" else at + 1)
-            if found != _NOWHERE:
-                calls.update(dict.fromkeys(range(step.offset, steps[at + 1].offset), found))
+    found = _NOWHERE
+    for at in reversed(range(len(steps) - 1)):
+        op = steps[at].op
+        if op not in _PREFIXES:
+            found = _follow(code, steps, at + 1) if op.startswith(_CALLS) else _NOWHERE
+        if found != _NOWHERE:
+            calls.update(dict.fromkeys(range(steps[at].offset, steps[at + 1].offset), found))
     return calls
 
 
 class _Step(NamedTuple):
-    """An instruction, the same in all Python versions."""
+    """An instruction, in words that all versions of Python share."""
 
     offset: int
     op: str
     arg: int
     value: Any  # argval in dis: the variable, the constant, or where to jump
-    effect: int  # by how much it changes the height of the stack
+    effect: int  # by how much the stack grows
 
-
-# What calls a function and leaves its result on the stack; UNARY_NOT and CONTAINS_OP make a bool of it.
-_CALLS = (
-    *("CALL", "PRECALL", "BINARY_", "INPLACE_", "COMPARE_OP", "LOAD_ATTR", "LOAD_SUPER_ATTR"),
-    *("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT"),
-)
 
 _FUSED = {  # since 3.13
-    "LOAD_FAST_LOAD_FAST": ("LOAD_FAST", "LOAD_FAST"),
-    "LOAD_FAST_BORROW_LOAD_FAST_BORROW": ("LOAD_FAST", "LOAD_FAST"),
     "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"),
     "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST"),
 }
@@ -98,14 +102,10 @@ _SHUFFLES = {  # until 3.10
     "ROT_THREE": (("SWAP", 3), ("SWAP", 2)),
     "ROT_FOUR": (("SWAP", 4), ("SWAP", 3), ("SWAP", 2)),
 }
-_JUMPS = {"JUMP_FORWARD", "JUMP_ABSOLUTE", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"}
-_STORES = {"STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR", "STORE_SUBSCR"}
 
 
 def _steps(instruction: dis.Instruction) -> list[_Step]:
     offset, op, arg, value = instruction.offset, instruction.opname, instruction.arg, instruction.argval
-    if op == "EXTENDED_ARG":
-        return []
     if op in _FUSED:
         return [_Step(offset, part, 0, name, 1) for part, name in zip(_FUSED[op], value, strict=True)]
     if op in _SHUFFLES:
@@ -118,16 +118,8 @@ def _steps(instruction: dis.Instruction) -> list[_Step]:
 class _Part(NamedTuple):
     key: str
 
-    def item(self, index: object) -> "_Part | None":
-        """The part under `index`; `None` if no key can say it, as for a slice or from the end."""
-        if type(index) is int and index >= 0:
-            return _Part(f"{self.key}[{index}]" if self.key else str(index))
-        if type(index) is str and index:
-            return _Part(f"{self.key}.{index}" if self.key else index)
-        return None
 
-
-_Stack = list[object]  # a _Part, a constant as it is, or None for any other value
+_Stack = list[object]  # of each value: a _Part, a constant itself, or None
 
 
 def _follow(code: types.CodeType, steps: list[_Step], at: int) -> Destination:
@@ -147,9 +139,9 @@ def _follow(code: types.CodeType, steps: list[_Step], at: int) -> Destination:
 
 
 def _path(steps: list[_Step], at: int) -> Iterator[_Step]:
-    """The steps from `at` on, as they run where nothing is decided; at most as many as there are, for a jump may go back."""
-    for _ in steps:
-        if steps[at].op in _JUMPS:
+    """The steps from `at` on; in `x = f() if c else g()` there is a jump between `f()` and `x`."""
+    while at < len(steps):
+        if steps[at].op == "JUMP_FORWARD":
             at = bisect_left(steps, steps[at].value, key=lambda step: step.offset)
         else:
             yield steps[at]
@@ -161,10 +153,13 @@ def _returned(code: types.CodeType, value: object) -> str | None:
     return value.key if isinstance(value, _Part) and not lazy else None
 
 
+_STORES = {"STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR", "STORE_SUBSCR"}
+
+
 def _store(names: dict[str, str], stack: _Stack, step: _Step) -> None:
     name = stack.pop() if step.op == "STORE_SUBSCR" else step.value
     if step.op in ("STORE_ATTR", "STORE_SUBSCR"):
-        stack.pop()
+        stack.pop()  # what is stored into
     part = stack.pop()
     if isinstance(part, _Part) and isinstance(name, str) and name.strip("_"):
         names.setdefault(part.key, name)
@@ -173,50 +168,56 @@ def _store(names: dict[str, str], stack: _Stack, step: _Step) -> None:
 def _move(stack: _Stack, step: _Step) -> bool:
     """Do to the stack what `step` does; false if that is not known."""
     match step.op:
-        case "COPY":
-            stack.append(stack[-step.arg])
+        case "COPY" if step.arg == 1:  # copies from further down are made to store the annotation of a variable
+            stack.append(stack[-1])
         case "SWAP":
             stack[-1], stack[-step.arg] = stack[-step.arg], stack[-1]
-        case "LOAD_NAME" if step.value == "__annotations__":
-            return False  # of `x: f()` the annotation is stored next, under "x"
         case "LOAD_CONST" | "LOAD_SMALL_INT":
             stack.append(step.value)
         case "BINARY_SUBSCR":
             index, whole = stack.pop(), stack.pop()
-            stack.append(whole.item(index) if isinstance(whole, _Part) else None)
-        case "UNPACK_SEQUENCE":
-            _unpack(stack, step.arg)
-        case "UNPACK_EX":  # a, *b, c: where c is depends on the length
-            _unpack(stack, step.arg & 0xFF, beyond=1 + (step.arg >> 8))
+            stack.append(_item(whole, index))
+        case "UNPACK_SEQUENCE" | "UNPACK_EX":
+            # In `a, *b, c = f()`, only a (counted in the low byte) has a key: that of c depends on the length.
+            count = step.arg if step.op == "UNPACK_SEQUENCE" else step.arg & 0xFF
+            whole = stack.pop()
+            stack += [None] * (1 + step.effect - count)
+            stack += [_item(whole, index) for index in reversed(range(count))]
         case _:
-            return _replace(stack, step)
+            return _exchange(stack, step)
     return True
 
 
-def _unpack(stack: _Stack, count: int, beyond: int = 0) -> None:
-    whole = stack.pop()
-    stack += [None] * beyond
-    stack += [whole.item(index) if isinstance(whole, _Part) else None for index in reversed(range(count))]
+def _item(whole: object, index: object) -> _Part | None:
+    """The part under `index`; `None` if no key can say it, as for a slice or an index from the end."""
+    if not isinstance(whole, _Part):
+        return None
+    if type(index) is int and index >= 0:
+        return _Part(f"{whole.key}[{index}]" if whole.key else str(index))
+    if type(index) is str and index:
+        return _Part(f"{whole.key}.{index}" if whole.key else index)
+    return None
 
 
 # Take values and leave none.
-_TAKE = {"NOP", "CACHE", "RESUME", "KW_NAMES", "PRECALL", "NOT_TAKEN", "POP_TOP", "POP_BLOCK", "POP_EXCEPT", "DELETE_FAST"}
-# Take what they need and leave one value, but LOAD_GLOBAL, which takes nothing and may leave two.
+_TAKE = {
+    *_PREFIXES,
+    *("NOP", "KW_NAMES", "NOT_TAKEN", "POP_TOP", "POP_EXCEPT", "POP_BLOCK", "SETUP_FINALLY", "DELETE_FAST"),
+}
+# Take what they need and leave one value; but of those that load, which take none, some leave two.
 _LEAVE = (
-    *("LOAD_FAST", "LOAD_NAME", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF", "PUSH_NULL"),
-    *("BUILD_", "CALL", "BINARY_", "INPLACE_", "UNARY_", "COMPARE_OP", "IS_OP", "CONTAINS_OP"),
+    *("LOAD_FAST", "LOAD_NAME", "LOAD_GLOBAL", "LOAD_DEREF", "PUSH_NULL"),
+    *("BUILD_", "CALL", "BINARY_", "UNARY_"),
 )
-# Leave one value or two.
-_ATTRIBUTES = {"LOAD_ATTR": 1, "LOAD_METHOD": 1, "LOAD_SUPER_ATTR": 3}
 
 
-def _replace(stack: _Stack, step: _Step) -> bool:
-    """Put unknown values in the place of those that `step` takes."""
+def _exchange(stack: _Stack, step: _Step) -> bool:
+    """Put unknown values in the place of those that `step` takes; false if it is not known how many."""
     if step.op in _TAKE:
         takes = -step.effect
-    elif step.op in _ATTRIBUTES:
-        takes = _ATTRIBUTES[step.op]
-    elif step.op.startswith(_LEAVE):
+    elif step.op in ("LOAD_ATTR", "LOAD_METHOD"):
+        takes = 1  # and leave two where a method is called
+    elif step.op.startswith(_LEAVE) and step.value != "__annotations__":  # else `a: f()` would be stored as a
         takes = max(0, 1 - step.effect)
     else:
         return False

@@ -6,14 +6,16 @@ globals answer that question with no goes straight on to its body, with the mode
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import FunctionType
+from typing import Any
 
 import torch.nn.functional as F
 
 __all__ = ["OPENED"]
 
 
-def opened(function: FunctionType) -> FunctionType:
+def opened(function: Any) -> Callable[..., Any]:
     """A copy of `function` that does not ask whether it is overridden. It runs the same code on the same arguments."""
     world = {**function.__globals__, "has_torch_function": lambda _: False}
     copy = FunctionType(function.__code__, world, function.__name__, function.__defaults__, function.__closure__)

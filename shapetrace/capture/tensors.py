@@ -1,8 +1,8 @@
 """Describe live tensors, and find them in any structure of arguments and results.
 
 A tensor is described as it is, never a clone of it (a clone's stride is its own). Tensors and storages are numbered by
-weak reference: the `id` of a short-lived tensor repeats at once, and a strong one would keep its memory. What is made for
-each call is unknown to the garbage collector (`gc=False`, no cycles): tracing a model must not set off collections.
+weak reference: the `id` of a short-lived tensor repeats at once, and a strong one would keep its memory. What is made
+for each call is unknown to the garbage collector (`gc=False`, no cycles), so that tracing sets off no collections.
 """
 
 from __future__ import annotations
@@ -10,16 +10,27 @@ from __future__ import annotations
 import dataclasses
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import lru_cache, partial
+from itertools import count, islice
+from typing import Any, TypeVar, cast
 
 import msgspec
 import torch
 
 from ..schema import TensorMeta
 
-__all__ = ["ARGUMENTS", "PLAIN", "Known", "TensorTable", "collect", "join_keys", "literal", "version_of"]
+__all__ = [
+    "ARGUMENTS",
+    "MOST_WRITTEN",
+    "PLAIN",
+    "Known",
+    "TensorTable",
+    "collect",
+    "join_keys",
+    "literal",
+    "version_of",
+]
 
 T = TypeVar("T")
 
@@ -28,7 +39,7 @@ PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 
 ARGUMENTS = frozenset({int, float, bool, type(None)})
 SEQUENCES = frozenset({tuple, list, torch.Size})
-WRITTEN = ARGUMENTS | {str, complex, torch.dtype, torch.device, torch.layout, torch.memory_format}
+WRITTEN = frozenset({str, complex, torch.dtype, torch.layout, torch.memory_format})
 """The classes whose `repr` is short, free of effects and the way Python code writes them."""
 
 DEEPEST = 16
@@ -39,9 +50,9 @@ LONGEST = 200
 
 
 class Known(msgspec.Struct, gc=False):
-    """What is known of one tensor while it lives. `version` is None where a change could not be told by it."""
+    """What is known of a tensor while it lives. `version` is None where a change cannot be told by it."""
 
-    ref: weakref.ref[torch.Tensor]
+    ref: Callable[[], Any]
     version: int | None
     meta: TensorMeta
 
@@ -54,7 +65,7 @@ class TensorTable:
         self.known: dict[int, Known] = {}
         self.storages: dict[int, int] = {}
         self.next_tensor = 0
-        self._words: dict[object, str] = {}
+        self.words = Words()
 
     def __del__(self) -> None:
         for address in self.storages:
@@ -63,14 +74,12 @@ class TensorTable:
     def describe(self, tensor: torch.Tensor) -> Known:
         """What `tensor` is now. It is read again only if its version moved: each change of its form moves it."""
         known = self.known.get(id(tensor))
-        if known is not None and known.ref() is tensor:
-            if known.version is not None and known.version == version_of(tensor):
-                return known
-            number = known.meta.number
-        else:
+        if known is None or known.ref() is not tensor:
             number = self.next_tensor
-            self.next_tensor += 1
-        known = self.known[id(tensor)] = Known(weakref.ref(tensor), version_of(tensor), self._read(tensor, number))
+            self.next_tensor = number + 1
+            return self._add(tensor, number)
+        if known.version is None or known.version != version_of(tensor):
+            return self._add(tensor, known.meta.number)
         return known
 
     def forget(self, tensor: torch.Tensor) -> None:
@@ -79,41 +88,48 @@ class TensorTable:
         if known is not None:
             known.version = None
 
-    def _read(self, tensor: torch.Tensor, number: int | None) -> TensorMeta:
+    def _add(self, tensor: Any, number: int | None) -> Known:
         kind = type(tensor)
         if kind in PLAIN:
             try:
-                storage = self._storage(tensor)
-                dtype, device = tensor.dtype, tensor.device
-                return TensorMeta(
-                    shape=tuple(tensor.shape),
-                    stride=tensor.stride(),
-                    dtype=self._words.get(dtype) or self._word(dtype),
-                    device=self._words.get(device) or self._word(device),
-                    is_contiguous=tensor.is_contiguous(),
-                    offset=tensor.storage_offset(),
-                    number=number,
-                    storage=storage,
-                    name=self.names.get(id(tensor)),
-                    kind=None if kind is torch.Tensor else kind.__name__,
+                storage: Any = tensor.untyped_storage()
+                if (address := storage._cdata) not in self.storages:
+                    self.storages[storage._weak_ref()] = len(self.storages)
+                words = self.words
+                meta = TensorMeta(
+                    tuple(tensor.shape),
+                    tensor.stride(),
+                    words[tensor.dtype],
+                    words[tensor.device],
+                    "strided",
+                    tensor.is_contiguous(),
+                    tensor.storage_offset(),
+                    number,
+                    self.storages[address],
+                    self.names.get(id(tensor)),
+                    None if kind is torch.Tensor else "Parameter",
                 )
-            except (RuntimeError, TypeError):  # no storage, no stride, or a size that is no number
+                known = self.known[id(tensor)] = Known(weakref.ref(tensor), tensor._version, meta)
+                return known
+            except (RuntimeError, TypeError):  # no storage, no stride, no version, or a size that is no number
                 pass
         with torch._C.DisableTorchFunctionSubclass():
-            return self._read_piece_by_piece(tensor, number)
+            meta = self._read(tensor, number)
+        known = self.known[id(tensor)] = Known(weakref.ref(tensor), version_of(tensor), meta)
+        return known
 
-    def _read_piece_by_piece(self, tensor: torch.Tensor, number: int | None) -> TensorMeta:
+    def _read(self, tensor: Any, number: int | None) -> TensorMeta:
         """For tensors that lack a storage, a stride or even a shape: sparse, nested, quantised, functorch's, lazy."""
-        shape = attempt(lambda: tensor.shape)
+        shape: tuple[int, ...] | None = attempt(lambda: tensor.shape)
         if shape is None and tensor.is_nested:
             shape = (tensor.size(0), *[-1] * (tensor.dim() - 1))
         stride = attempt(tensor.stride) if tensor.layout in (torch.strided, torch.jagged) else None
         return TensorMeta(
             shape=whole_numbers(shape or ()),
             stride=None if stride is None else whole_numbers(stride),
-            dtype=self._word(tensor.dtype),
-            device=self._word(tensor.device),
-            layout=self._word(tensor.layout),
+            dtype=self.words[tensor.dtype],
+            device=self.words[tensor.device],
+            layout=self.words[tensor.layout],
             is_contiguous=bool(attempt(tensor.is_contiguous)),
             offset=attempt(tensor.storage_offset) or 0,
             number=number,
@@ -123,15 +139,18 @@ class TensorTable:
         )
 
     def _storage(self, tensor: torch.Tensor) -> int:
-        """The number of its storage. A weak reference of torch's own holds the address, not the memory, until the end."""
-        storage = tensor.untyped_storage()
-        number = self.storages.get(storage._cdata)
-        if number is None:
-            number = self.storages[storage._weak_ref()] = len(self.storages)
-        return number
+        """The number of its storage. A weak reference of torch's own holds the address, not the memory."""
+        storage: Any = tensor.untyped_storage()
+        if storage._cdata not in self.storages:
+            self.storages[storage._weak_ref()] = len(self.storages)
+        return self.storages[storage._cdata]
 
-    def _word(self, thing: object) -> str:
-        word = self._words[thing] = sys.intern(str(thing).removeprefix("torch."))  # msgspec omits a default if it `is` it
+
+class Words(dict[object, str]):
+    """What torch calls a dtype, device or layout. Interned: msgspec leaves a default out of a file by identity."""
+
+    def __missing__(self, thing: object) -> str:
+        word = self[thing] = sys.intern(str(thing).removeprefix("torch."))
         return word
 
 
@@ -158,40 +177,52 @@ def whole_numbers(sizes: Iterable[object]) -> tuple[int, ...]:
     return tuple(size if isinstance(size, int) else -1 for size in sizes)
 
 
-def collect(value: object, key: str, tensors: dict[str, torch.Tensor], literals: dict[str, str], depth: int = 0) -> bool:
-    """Put each tensor inside `value` into `tensors` by its key, what is none into `literals`. True if there was a tensor.
+def collect(value: Any, key: str, literals: dict[str, str], depth: int = 0) -> list[tuple[str, torch.Tensor]]:
+    """Each tensor inside `value` with its key; what is none is written into `literals`.
 
     Tuples, lists, mappings (so `ModelOutput`) and dataclasses are looked into; one that holds no tensor is one literal.
     """
     kind = type(value)
     if issubclass(kind, torch.Tensor):
-        tensors[key] = value
-        return True
-    if kind in WRITTEN or depth > DEEPEST or (kind in SEQUENCES and ARGUMENTS.issuperset(map(type, value))):
+        return [(key, value)]
+    parts = parts_of(cast(Hashable, kind))
+    if parts is None or depth > DEEPEST:
         literals[key] = literal(value)
-        return False
-    parts = children(value)
-    inner: dict[str, str] = {}
-    found = False
-    for name, part in islice(parts, MOST):
-        found |= collect(part, join_keys(key, str(name)), tensors, inner, depth + 1)
+        return []
+    found: list[tuple[str, torch.Tensor]] = []
+    others: dict[str, str] = {}
+    for name, part in islice(parts(value), MOST):
+        inner = name if not key else f"{key}[{name}]" if name[:1].isdigit() else f"{key}.{name}"
+        if type(part) in PLAIN:
+            found.append((inner, part))
+        elif type(part) in ARGUMENTS:
+            others[inner] = repr(part)
+        else:
+            found += collect(part, inner, others, depth + 1)
     if found:
-        literals.update(inner)
+        literals.update(others)
     else:
         literals[key] = literal(value)
     return found
 
 
-def children(value: object) -> Iterable[tuple[object, object]]:
-    """The parts of a structure with their names, nothing if it is not one."""
-    if isinstance(value, (list, tuple)):
-        fields = getattr(value, "_fields", None)
-        return zip(fields, value) if isinstance(fields, tuple) else enumerate(value)
-    if isinstance(value, Mapping):
-        return value.items()
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return ((field.name, getattr(value, field.name, None)) for field in dataclasses.fields(value))
-    return ()
+Parts = Callable[[Any], Iterable[tuple[str, Any]]]
+
+
+@lru_cache(maxsize=1024)
+def parts_of(kind: Any) -> Parts | None:
+    """How to take a structure of this class apart into names and values; None if it is not one."""
+    fields = getattr(kind, "_fields", None)
+    if issubclass(kind, tuple) and isinstance(fields, tuple):
+        return partial(zip, fields)
+    if issubclass(kind, (list, tuple)):
+        return lambda value: zip(map(str, count()), value)  # noqa: B905  (one is endless)
+    if issubclass(kind, Mapping):
+        return lambda value: ((name if type(name) is str else literal(name), part) for name, part in value.items())
+    if dataclasses.is_dataclass(kind):
+        names = [field.name for field in dataclasses.fields(kind)]
+        return lambda value: ((name, getattr(value, name, None)) for name in names)
+    return None
 
 
 def join_keys(outer: str, inner: str) -> str:
@@ -203,21 +234,22 @@ def join_keys(outer: str, inner: str) -> str:
 
 
 def literal(value: Any, depth: int = 0) -> str:
-    """`value` as Python writes it. What is no number, text or container is `<its class>`: no user's `__repr__` is run."""
+    """`value` as Python writes it. What is no number, text or container is `<its class>`: no `__repr__` is run."""
     kind = type(value)
+    if kind in ARGUMENTS:
+        return repr(value) if kind is not int or value.bit_length() <= 256 else "<int>"
     if kind in SEQUENCES and depth <= DEEPEST:
-        if len(value) <= MOST_WRITTEN and ARGUMENTS.issuperset(map(type, value)):
-            text = str(tuple(value)) if kind is not list else str(value)
-        else:
-            parts = [literal(part, depth + 1) for part in value[:MOST_WRITTEN]] + ["…"] * (len(value) > MOST_WRITTEN)
-            text = f"[{', '.join(parts)}]" if kind is list else f"({', '.join(parts)}{',' * (len(parts) == 1)})"
-    elif kind is int and value.bit_length() > 256:
-        text = "<int>"
-    elif kind in WRITTEN:
-        text = repr(value if kind is not torch.device else str(value))
+        parts = [literal(part, depth + 1) for part in value[:MOST_WRITTEN]]
+        if len(value) > MOST_WRITTEN:
+            parts.append("…")
+        text = f"[{', '.join(parts)}]" if kind is list else f"({', '.join(parts)}{',' * (len(parts) == 1)})"
     elif kind is slice:
         parts = ["" if part is None else literal(part, depth + 1) for part in (value.start, value.stop, value.step)]
-        text = ":".join(parts[: 2 if value.step is None else 3])
+        text = ":".join(parts if parts[2] else parts[:2])
+    elif kind in WRITTEN:
+        text = repr(value)
+    elif kind is torch.device:
+        text = repr(str(value))
     elif value is Ellipsis:
         text = "..."
     else:
