@@ -32,7 +32,7 @@ def attach(
     """Watch `model` from now on: until the end of a `with` block, or until `detach`.
 
     In a `with` block all that its thread calls is seen, so also a loss that is computed outside the model; what
-    follows a forward belongs to its trace, until the next one begins. Without a block, what runs inside a forward is seen.
+    follows a forward belongs to its trace, until the next one begins. Without a block, only what runs inside a forward is.
 
     every       watch the first forward and then each `every`-th; the others run as if nothing were attached
     on_trace    called with each trace when it is complete
@@ -40,7 +40,8 @@ def attach(
     functions, ops   as for `shapetrace.trace`
     """
     if not isinstance(model, nn.Module):
-        raise TargetError(f"a torch.nn.Module can be watched, not {type(model).__name__} ({model!r:.60})")
+        what = f"the class {model.__name__}: make one" if isinstance(model, type) else type(model).__name__
+        raise TargetError(f"a torch.nn.Module can be watched, not {what}")
     if every < 1 or keep < 1:
         raise ShapetraceError(f"every and keep count from 1; got every={every}, keep={keep}")
     return Tap(model, every=every, on_trace=on_trace, keep=keep, functions=functions, ops=ops)
@@ -95,7 +96,11 @@ class Tap:
         if not self._attached or self._in_block:
             raise ShapetraceError("this tap has been entered or detached before; attach to the model again")
         self._in_block = True
-        self._block.enter_context(self._watching())
+        try:
+            self._block.enter_context(self._watching())
+        except BaseException:
+            self.detach()
+            raise
         return self
 
     def __exit__(self, kind: Any, error: Any, where: Any) -> None:

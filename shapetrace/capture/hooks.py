@@ -201,7 +201,8 @@ class HookRegistry:
 
 
 def form_of(kind: type[nn.Module]) -> Form:
-    code = getattr(inspect.unwrap(kind.forward), "__code__", None)
+    forward = getattr(kind, "forward", None)  # a scripted class has none before it is made
+    code = getattr(inspect.unwrap(forward), "__code__", None) if callable(forward) else None
     names = () if code is None else code.co_varnames[1 : code.co_argcount]
     return Form(kind.__name__, (*names, *INDEX[len(names) :]), issubclass(kind, FUSIBLE))
 

@@ -53,17 +53,27 @@ class FunctionCalls(TorchFunctionMode):
         if name is None:
             return func(*args, **kwargs) if kwargs else func(*args)
         if name in SPECIAL:
-            func = self.prepare(name, func, types, args)
+            func = self.prepare(name, func, types)
         if self.shielded:
             return self.run_shielded(name, func, args, kwargs or {}, sys._getframe(1))
         return self.run("function", name, func, args, kwargs or {}, sys._getframe(1))
 
-    def prepare(self, name: str, func: Any, types: Any, args: tuple[Any, ...]) -> Any:
+    def prepare(self, name: str, func: Any, types: Any) -> Any:
+        """What to run in place of a function that takes more than to be run."""
         if name == "data.__set__":
-            self.recorder.table.forget(args[0])
-        elif func in OPENED and PLAIN.issuperset(types):
+            return self.forgetting(func)
+        if func in OPENED and PLAIN.issuperset(types):
             return self.open(OPENED[func])
         return func
+
+    def forgetting(self, setter: Callable[..., None]) -> Callable[..., None]:
+        """`x.data = y` gives x another form, and no version tells it."""
+
+        def run(tensor: torch.Tensor, value: torch.Tensor) -> None:
+            setter(tensor, value)
+            self.recorder.table.forget(tensor)
+
+        return run
 
     def run_shielded(
         self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType

@@ -131,6 +131,8 @@ class Recorder:
         for known in seen:
             if known.version != known.ref()._version:
                 written += (known.meta.number or 0,)
+        if len(written) > 1:
+            written = tuple(dict.fromkeys(written))
         if unversioned:
             written += self.written(name, unversioned)
         outputs = self.outputs(result)

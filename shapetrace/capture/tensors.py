@@ -122,7 +122,8 @@ class TensorTable:
         """For tensors that lack a storage, a stride or even a shape: sparse, nested, quantised, functorch's, lazy."""
         shape: tuple[int, ...] | None = attempt(lambda: tensor.shape)
         if shape is None and tensor.is_nested:
-            shape = (tensor.size(0), *[-1] * (tensor.dim() - 1))
+            sizes = [attempt(lambda dim=dim: tensor.size(dim)) for dim in range(tensor.dim())]
+            shape = tuple(-1 if size is None else size for size in sizes)
         stride = attempt(tensor.stride) if tensor.layout in (torch.strided, torch.jagged) else None
         return TensorMeta(
             shape=whole_numbers(shape or ()),

@@ -1,0 +1,235 @@
+"""Attaching: around a block, in a training loop, and what an exception leaves."""
+
+from __future__ import annotations
+
+import linecache
+import traceback
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import shapetrace
+from shapetrace import ShapetraceError, TargetError, Trace
+
+
+def names(trace: Trace) -> list[str]:
+    return [call.name for call in trace.calls if call.depth == 0]
+
+
+def test_a_block_sees_the_loss_that_is_computed_outside_the_model() -> None:
+    model, x, target = nn.Linear(2, 3), torch.zeros(4, 2), torch.zeros(4, dtype=torch.long)
+    with shapetrace.attach(model) as tap:
+        logits = model(x)
+        loss = F.cross_entropy(logits, target)
+        loss.backward()
+    (trace,) = tap.traces
+    assert names(trace) == ["Linear", "cross_entropy"]
+    assert trace[""]["logits"].shape == (4, 3)
+    assert trace[""]["loss"].shape == ()
+
+
+def test_a_block_with_two_forwards_gives_two_traces_and_what_follows_each_is_with_it() -> None:
+    model = nn.Linear(2, 2)
+    complete: list[Trace] = []
+    with shapetrace.attach(model, on_trace=complete.append) as tap:
+        x = torch.ones(1, 2)
+        a = model(x).exp()
+        assert [names(trace) for trace in tap.traces] == [["ones", "Linear", "exp"]]
+        assert complete == []
+        model(a).log()
+        assert [names(trace) for trace in complete] == [["ones", "Linear", "exp"]]
+    assert [names(trace) for trace in tap.traces] == [["ones", "Linear", "exp"], ["Linear", "log"]]
+    assert complete == tap.traces
+
+
+def test_a_block_in_which_the_model_is_not_called_shows_what_was() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed = nn.Embedding(4, 2)
+
+        def encode(self, ids: Tensor) -> Tensor:
+            return self.embed(ids)
+
+    model, ids = Model(), torch.zeros(1, dtype=torch.long)
+    with shapetrace.attach(model) as tap:
+        model.encode(ids)
+    assert names(tap.traces[0]) == ["Embedding"]
+    with shapetrace.attach(model) as tap:
+        pass
+    assert tap.traces == []
+
+
+def test_in_a_training_loop_every_third_forward_is_traced_and_the_others_run_bare() -> None:
+    model = nn.Sequential(nn.Linear(2, 2))
+    complete: list[Trace] = []
+    handle = shapetrace.attach(model, every=3, on_trace=complete.append, keep=2)
+    for rows in range(1, 9):
+        hooked: list[int] = []
+        model[0].forward_hook = hooked
+        model(torch.zeros(rows, 2))
+    handle.detach()
+    model(torch.zeros(99, 2))
+    rows_traced = [trace.calls[0].inputs["input"].shape[0] for trace in complete]
+    assert rows_traced == [1, 4, 7]
+    assert handle.traces == complete[-2:]
+    assert all(len(trace.calls) == 3 for trace in complete)
+
+
+def test_every_counts_in_a_block_too() -> None:
+    model = nn.Linear(2, 2)
+    inputs = [torch.zeros(rows, 2) for rows in range(1, 6)]
+    with shapetrace.attach(model, every=2) as tap:
+        for x in inputs:
+            model(x)
+    assert [trace.calls[0].inputs["input"].shape[0] for trace in tap.traces] == [1, 3, 5]
+
+
+def test_a_callback_may_run_the_model_itself() -> None:
+    model = nn.Linear(2, 2)
+    runs: list[int] = []
+
+    def again(trace: Trace) -> None:
+        runs.append(len(trace.calls))
+        if len(runs) < 3:
+            model(torch.zeros(1, 2))
+
+    handle = shapetrace.attach(model, on_trace=again)
+    model(torch.zeros(1, 2))
+    handle.detach()
+    assert runs == [2, 2, 2]
+
+
+def test_gradient_checkpointing_is_traced_with_the_forward_that_backward_runs_again() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(2, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            out: Tensor = torch.utils.checkpoint.checkpoint(self.layer, x, use_reentrant=False)
+            return out
+
+    model, x = Model(), torch.ones(1, 2)
+    with shapetrace.attach(model) as tap:
+        model(x).sum().backward()
+    assert model.layer.weight.grad is not None
+    layers = [call.depth for call in tap.traces[0].calls if call.name == "Linear"]
+    assert layers == [1, 1]
+
+
+class Broken(nn.Module):
+    """A model whose second layer takes another width than the first gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList([nn.Linear(4, 6), nn.Linear(8, 2)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def test_an_exception_keeps_its_type_and_text_and_gains_a_note_that_says_where() -> None:
+    with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied") as caught:
+        shapetrace.trace(Broken(), torch.zeros(3, 4))
+    notes = [line for note in caught.value.__notes__ for line in note.splitlines()]
+    assert notes[0] == (
+        "shapetrace: raised in blocks.1 by linear(0: [3, 6] float32, 1: [2, 8] float32, 2: [2] float32)"
+    )
+    path, line = notes[1].strip().rsplit(":", 1)
+    assert "F.linear" in linecache.getline(path, int(line))
+    assert len(notes) == 2
+
+
+def test_the_trace_of_a_failed_forward_holds_all_before_the_failure_and_the_failing_call() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        shapetrace.trace(Broken(), torch.zeros(3, 4))
+    trace = shapetrace.trace_of(caught.value)
+    assert trace is not None
+    text = "RuntimeError: mat1 and mat2 shapes cannot be multiplied (3x6 and 8x2)"
+    assert [(call.path, call.name, call.error) for call in trace.calls] == [
+        ("", "Broken", text),
+        ("blocks.0", "Linear", None),
+        ("blocks.0", "linear", None),
+        ("blocks.1", "Linear", text),
+        ("blocks.1", "linear", text),
+    ]
+    assert trace.error == text
+    assert trace.calls[2].outputs[""].shape == (3, 6)
+    assert shapetrace.trace_of(ValueError()) is None
+
+
+def test_an_exception_that_the_model_catches_is_on_the_call_and_does_not_end_the_trace() -> None:
+    class Careful(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            try:
+                return x @ torch.zeros(7, 7)
+            except RuntimeError:
+                return x + 1
+
+    trace = shapetrace.trace(Careful(), torch.zeros(2, 3))
+    failed = next(call for call in trace.calls if call.name == "matmul")
+    assert failed.error is not None
+    assert trace.error is None
+    assert trace.calls[0].error is None
+    assert trace.calls[-1].name == "add"
+
+
+def test_a_forward_that_runs_while_another_exception_is_handled_has_not_failed() -> None:
+    model = nn.Sequential(nn.ReLU())
+    try:
+        raise ValueError("before")
+    except ValueError:
+        trace = shapetrace.trace(model, torch.zeros(1))
+    assert [call.error for call in trace.calls] == [None, None, None]
+
+
+def test_an_exception_of_the_users_code_in_a_block_is_in_the_header() -> None:
+    model = nn.Linear(2, 2)
+    x = torch.zeros(1, 2)
+    with pytest.raises(KeyError) as caught, shapetrace.attach(model) as tap:
+        model(x)
+        raise KeyError("mine")
+    assert tap.traces[0].error == "KeyError: 'mine'"
+    assert not hasattr(caught.value, "__notes__")
+
+
+def test_the_traceback_of_a_failed_forward_ends_in_the_users_code() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        shapetrace.trace(Broken(), torch.zeros(3, 4))
+    last = traceback.extract_tb(caught.value.__traceback__)
+    assert any(frame.name == "forward" and frame.filename == __file__ for frame in last)
+
+
+@pytest.mark.parametrize(
+    ("attach", "error", "text"),
+    [
+        (lambda: shapetrace.attach(len), TargetError, "a torch.nn.Module can be watched, not builtin_function_or_method"),
+        (lambda: shapetrace.attach(nn.ReLU), TargetError, "a torch.nn.Module can be watched, not the class ReLU: make one"),
+        (lambda: shapetrace.attach(nn.ReLU(), every=0), ShapetraceError, "every and keep count from 1; got every=0, keep=16"),
+        (lambda: shapetrace.attach(nn.ReLU(), keep=0), ShapetraceError, "every and keep count from 1; got every=1, keep=0"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_attached_is_refused(attach: object, error: type[Exception], text: str) -> None:
+    with pytest.raises(error) as caught:
+        attach()  # type: ignore[operator]
+    assert str(caught.value) == text
+
+
+def test_a_tap_is_entered_once() -> None:
+    model = nn.ReLU()
+    with shapetrace.attach(model) as tap, pytest.raises(ShapetraceError, match="attach to the model again"):
+        tap.__enter__()
+    with pytest.raises(ShapetraceError, match="attach to the model again"):
+        tap.__enter__()
+
+
+def test_a_tap_says_what_it_is() -> None:
+    tap = shapetrace.attach(nn.ReLU())
+    assert repr(tap) == "<Tap attached to ReLU, traces: 0>"
+    tap.detach()
+    assert repr(tap) == "<Tap detached from ReLU, traces: 0>"
