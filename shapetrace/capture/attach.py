@@ -31,8 +31,8 @@ def attach(
 ) -> Tap:
     """Watch `model` from now on: until the end of a `with` block, or until `detach`.
 
-    In a `with` block all that its thread calls is seen, so also a loss that is computed outside the model; what
-    follows a forward belongs to its trace, until the next one begins. Without a block, only what runs inside a forward is.
+    In a `with` block all that its thread calls is seen, so also a loss that is computed outside the model; what follows
+    a forward belongs to its trace, until the next one begins. Without a block, only what runs inside a forward is seen.
 
     every       watch the first forward and then each `every`-th; the others run as if nothing were attached
     on_trace    called with each trace when it is complete

@@ -164,8 +164,7 @@ class HookRegistry:
 
     def _before(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self.recorder.thread == get_ident() and module in self.modules:
-            opened = self._enter(module, args, kwargs, sys._getframe(3))
-            opened.module, opened.handled = module, sys.exc_info()[1]
+            self._enter(module, args, kwargs, sys._getframe(3))
 
     def _after(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: object) -> None:
         if self.recorder.thread == get_ident():
@@ -182,11 +181,18 @@ class HookRegistry:
             frame = frame.f_back
         place = NOWHERE if frame is None or frame.f_code.co_filename == OURS else recorder.place(frame)
         with torch._C.DisableTorchFunction():
-            inputs, literals, *_ = recorder.take(form.parameters, args, kwargs)
-        note = self.opaque.get(module) or (FUSED if form.fusible and would_fuse(module) else None)
+            inputs, literals, _ = recorder.take(form.parameters, args, kwargs)
+        note = None
+        if form.fusible or self.opaque:
+            note = self.opaque.get(module) or (FUSED if form.fusible and would_fuse(module) else None)
         path = paths[0] if len(paths) == 1 else self._path(paths)
-        opened = Open(path, form.name, recorder.depth, place, inputs, literals, note, len(recorder.calls))
-        recorder.enter(opened)
+        depth, at = recorder.depth, len(recorder.calls)
+        handled = sys.exc_info()[1]
+        opened = Open(path, form.name, depth, place, inputs, literals, note, at, module, handled)
+        recorder.calls.append(opened)
+        recorder.open.append(opened)
+        recorder.path = path
+        recorder.depth = depth + 1
         return opened
 
     def _leave(self, opened: Open, result: object, error: BaseException | None) -> None:

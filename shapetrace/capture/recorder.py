@@ -7,7 +7,7 @@ again, a place in the code is looked up once, and a call becomes data once, when
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from types import CodeType, FrameType
 from typing import Any, Literal, cast
@@ -17,14 +17,13 @@ import torch
 
 from ..schema import Call, TensorMeta
 from .names import destination
-from .tensors import ARGUMENTS, MOST_WRITTEN, PLAIN, Known, TensorTable, collect, join_keys, version_of
+from .tensors import ARGUMENTS, PLAIN, Known, TensorTable, collect, join_keys, version_of
 
 __all__ = ["INDEX", "MODULE_CALL", "NOWHERE", "Open", "Recorder"]
 
 INDEX = tuple(map(str, range(256)))
 DISPATCH = torch.overrides.__file__
 PLUMBING = frozenset({torch._jit_internal.__file__, torch.utils._contextlib.__file__})
-BETWEEN = PLUMBING | {DISPATCH}
 MODULE_CALL = torch.nn.modules.module.__file__
 """Files of torch whose frames stand between a call and the code that made it."""
 
@@ -36,19 +35,18 @@ NOWHERE: Place = (EMPTY, None)
 
 
 class Open(msgspec.Struct, eq=False):
-    """A call that has begun, and inside of which others run."""
+    """A module's call that has begun. `handled` is the exception that was being handled then: it is not its own."""
 
     path: str
     name: str
     depth: int
-    place: Place = NOWHERE
-    inputs: dict[str, TensorMeta] = {}
-    literals: dict[str, str] = {}
-    note: str | None = None
-    at: int = 0
-    module: torch.nn.Module | None = None
-    handled: BaseException | None = None
-    """The exception that was being handled when it began, so that it is not taken for one of its own."""
+    place: Place
+    inputs: dict[str, TensorMeta]
+    literals: dict[str, str]
+    note: str | None
+    at: int
+    module: torch.nn.Module | None
+    handled: BaseException | None
 
     def close(self, outputs: dict[str, TensorMeta], error: str | None = None) -> Call:
         variables, source = self.place
@@ -64,34 +62,24 @@ class Recorder:
     def __init__(self) -> None:
         self.names: dict[int, str] = {}
         self.thread = threading.get_ident()
-        self.places: dict[int, dict[int, tuple[Place, str | None]]] = {}
+        self.places: dict[int, dict[int, Place]] = {}
+        self.returns: dict[int, dict[int, tuple[Place, str | None]]] = {}
         self.codes: list[CodeType] = []
         self.restart()
 
     def restart(self) -> None:
         """Begin the next trace."""
         self.table = TensorTable(self.names)
-        self.calls: list[Call | Open | tuple[Any, ...]] = []
+        self.calls: list[Call | Open] = []
         self.open: list[Open] = []
         self.path = ""
         self.depth = 0
 
     def finish(self) -> tuple[Call, ...]:
-        """The calls so far. One that still runs, or was left without a word, has no result."""
-        if not self.open and self.depth == 0:
-            return cast(tuple[Call, ...], tuple(self.calls))  # what has ended is a Call
-        return tuple(
-            call if type(call) is Call else call.close(EMPTY) if isinstance(call, Open) else Call(*cast(Any, call))
-            for call in self.calls
-        )
+        """The calls so far. A module that still runs, or was left without a word, has no result."""
+        return tuple([call if type(call) is Call else cast(Open, call).close(EMPTY) for call in self.calls])
 
-    # A call that others run inside of: a module
-
-    def enter(self, call: Open) -> None:
-        self.calls.append(call)
-        self.open.append(call)
-        self.path = call.path
-        self.depth = call.depth + 1
+    # A module
 
     def leave(self, call: Open, result: object, error: BaseException | None) -> None:
         """It ends, and with it what it left open inside: a `KeyboardInterrupt` passes hooks by."""
@@ -102,7 +90,7 @@ class Recorder:
         self.depth = call.depth
         self.calls[call.at] = call.close(self.outputs(result)) if error is None else call.close(EMPTY, said(error))
 
-    # A call that is one step: a function, an op
+    # A function, or an op
 
     def run(
         self,
@@ -115,124 +103,125 @@ class Recorder:
     ) -> Any:
         """Run it; keep it if a tensor came of it or was changed by it, if it failed, or if others ran inside."""
         variables, source = self.place(frame)
-        inputs, literals, seen, unversioned = self.take(INDEX, args, kwargs)
+        inputs, literals, seen = self.take(INDEX, args, kwargs)
         calls, depth, path = self.calls, self.depth, self.path
         at = len(calls)
-        calls.append((kind, path, name, depth, variables, source, inputs, EMPTY, literals))
         self.depth = depth + 1
         try:
             result = function(*args, **kwargs)
         except BaseException as error:
-            calls[at] = Call(kind, path, name, depth, variables, source, inputs, EMPTY, literals, (), None, said(error))
+            calls.insert(
+                at, Call(kind, path, name, depth, variables, source, inputs, EMPTY, literals, (), None, said(error))
+            )
             raise
         finally:
             self.depth = depth
+        outputs = self.outputs(result)
         written: tuple[int, ...] = ()
         for known in seen:
-            if known.version != known.ref()._version:
-                written += (known.meta.number or 0,)
-        if len(written) > 1:
-            written = tuple(dict.fromkeys(written))
-        if unversioned:
-            written += self.written(name, unversioned)
-        outputs = self.outputs(result)
-        if outputs or written or len(calls) > at + 1:
-            calls[at] = Call(kind, path, name, depth, variables, source, inputs, outputs, literals, written)
-        else:
-            del calls[at]
+            if not known.plain or known.version != known.ref()._version:
+                written = self.written(name, seen)
+                break
+        if outputs or written or len(calls) > at:
+            calls.insert(at, Call(kind, path, name, depth, variables, source, inputs, outputs, literals, written))
         return result
 
     # What a call is given and gives
 
     def take(
-        self, keys: Iterable[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> tuple[dict[str, TensorMeta], dict[str, str], list[Known], list[Known]]:
-        """Describe arguments as they are before the call: tensors by key, and by key all else as text.
-
-        Then come the tensors again, to see later which of them have changed: those whose version any code may read, and
-        the rest.
-        """
+        self, keys: tuple[str, ...], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[dict[str, TensorMeta], dict[str, str], Sequence[Known]]:
+        """Describe arguments as they are before the call: tensors by key, all else as text by key, and what is known of
+        the tensors, to see later which have changed."""
+        described = self.table.known
+        if args and not kwargs and type(args[0]) in PLAIN and ARGUMENTS.issuperset(map(type, rest := args[1:])):
+            value = args[0]
+            known = described.get(id(value))
+            if known is None or known.ref() is not value or not known.plain or known.version != value._version:
+                known = self.table.describe(value)
+            return {keys[0]: known.meta}, dict(zip(keys[1:], map(repr, rest))) if rest else EMPTY, (known,)  # noqa: B905
         inputs: dict[str, TensorMeta] = {}
         literals: dict[str, str] = {}
         seen: list[Known] = []
-        unversioned: list[Known] = []
-        table = self.table
-        described = table.known
-        if len(args) > len(INDEX):
-            keys = map(str, range(len(args)))
+        if len(args) > len(keys):
+            keys = tuple(map(str, range(len(args))))
         for key, value in chain(zip(keys, args), kwargs.items()) if kwargs else zip(keys, args):  # noqa: B905
             kind = type(value)
             if kind in PLAIN:
                 known = described.get(id(value))
-                if (
-                    known is None
-                    or known.ref() is not value
-                    or known.version is None
-                    or known.version != value._version
-                ):
-                    known = table.describe(value)
+                if known is None or known.ref() is not value or not known.plain or known.version != value._version:
+                    known = self.table.describe(value)
                 inputs[key] = known.meta
-                (unversioned if known.version is None else seen).append(known)
-            elif kind in ARGUMENTS or (
-                kind is tuple and len(value) <= MOST_WRITTEN and ARGUMENTS.issuperset(map(type, value))
-            ):
+                seen.append(known)
+            elif kind in ARGUMENTS:
                 literals[key] = repr(value)
             else:
                 for inner, tensor in collect(value, key, literals):
-                    known = table.describe(tensor)
+                    known = self.table.describe(tensor)
                     inputs[inner] = known.meta
-                    unversioned.append(known)
-        return inputs or EMPTY, literals or EMPTY, seen, unversioned
+                    seen.append(known)
+        return inputs, literals, seen
 
     def outputs(self, result: Any) -> dict[str, TensorMeta]:
         kind = type(result)
         if kind is torch.Tensor:
             known = self.table.known.get(id(result))
-            if known is None or known.ref() is not result or known.version is None or known.version != result._version:
+            if known is None or known.ref() is not result or not known.plain or known.version != result._version:
                 known = self.table.describe(result)
             return {"": known.meta}
         if kind in ARGUMENTS:
             return EMPTY
         return {key: self.table.describe(tensor).meta for key, tensor in collect(result, "", {})}
 
-    def written(self, name: str, unversioned: list[Known]) -> tuple[int, ...]:
-        """The numbers of those tensors that the call changed; an inference tensor tells only by the function's name."""
-        first = unversioned[0]
-        return tuple(
-            known.meta.number or 0
-            for known in unversioned
-            if known.version != version_of(known.ref())
-            or (known.version is None and known is first and writes_first(name))
-        )
+    def written(self, name: str, seen: Sequence[Known]) -> tuple[int, ...]:
+        """The numbers of those tensors that a call changed; an inference tensor tells only by the function's name."""
+        changed: dict[int, None] = {}
+        for known in seen:
+            if known.version is None:
+                is_written = known is seen[0] and writes_first(name)
+            else:
+                is_written = known.version != version_of(known.ref())
+            if is_written:
+                changed[known.meta.number or 0] = None
+        return tuple(changed)
 
     # Where a call was made
 
     def place(self, frame: FrameType | None) -> Place:
         """The variables that a result goes to, in this frame or one it is returned to, and where the call was made."""
-        frame = frame if frame is None or frame.f_code.co_filename not in BETWEEN else calling_frame(frame)
         if frame is None:
             return NOWHERE
-        place, returned = self._place(frame)
+        places = self.places.get(id(frame.f_code))
+        if places is not None and (place := places.get(frame.f_lasti)) is not None:
+            return place
+        frame = calling_frame(frame)
+        if frame is None:
+            return NOWHERE
+        place, returned = found, _ = self.destination(frame)
         way = ""
-        found = place
         while (
             returned is not None and (frame := calling_frame(frame.f_back)) and frame.f_code.co_filename != MODULE_CALL
         ):
             way = join_keys(way, returned)
-            found, returned = self._place(frame)
+            found, returned = self.destination(frame)
         if found is place or not found[0]:
             return place
         return {join_keys(way, key): variable for key, variable in found[0].items()}, place[1]
 
-    def _place(self, frame: FrameType) -> tuple[Place, str | None]:
+    def destination(self, frame: FrameType) -> tuple[Place, str | None]:
+        """What this frame does with the result, and which part it returns. If none, `place` need not look further."""
         code = frame.f_code
-        try:
-            return self.places[id(code)][frame.f_lasti]
-        except KeyError:
-            names, returned = destination(code, frame.f_lasti)
+        known = self.returns.get(id(code))
+        if known is None:
             self.codes.append(code)  # so that no other code gets its id
+            known = self.returns[id(code)] = {}
+        if (found := known.get(frame.f_lasti)) is None:
+            names, returned = destination(code, frame.f_lasti)
             place = dict(names) if names else EMPTY, (code.co_filename, frame.f_lineno or 0)
-            return self.places.setdefault(id(code), {}).setdefault(frame.f_lasti, (place, returned))
+            found = known[frame.f_lasti] = place, returned
+            if returned is None:
+                self.places.setdefault(id(code), {})[frame.f_lasti] = place
+        return found
 
 
 def calling_frame(frame: FrameType | None) -> FrameType | None:

@@ -50,10 +50,12 @@ LONGEST = 200
 
 
 class Known(msgspec.Struct, gc=False):
-    """What is known of a tensor while it lives. `version` is None where a change cannot be told by it."""
+    """What is known of a tensor while it lives. `version` is None where a change cannot be told by it; `plain` says that
+    it can, and that reading it runs no code of a subclass."""
 
     ref: Callable[[], Any]
     version: int | None
+    plain: bool
     meta: TensorMeta
 
 
@@ -86,43 +88,47 @@ class TensorTable:
         """Read `tensor` anew the next time: its form was changed without its version (`x.data = y`)."""
         known = self.known.get(id(tensor))
         if known is not None:
-            known.version = None
+            known.version, known.plain = None, False
 
     def _add(self, tensor: Any, number: int | None) -> Known:
         kind = type(tensor)
         if kind in PLAIN:
             try:
-                storage: Any = tensor.untyped_storage()
-                if (address := storage._cdata) not in self.storages:
-                    self.storages[storage._weak_ref()] = len(self.storages)
-                words = self.words
-                meta = TensorMeta(
-                    tuple(tensor.shape),
-                    tensor.stride(),
-                    words[tensor.dtype],
-                    words[tensor.device],
-                    "strided",
-                    tensor.is_contiguous(),
-                    tensor.storage_offset(),
-                    number,
-                    self.storages[address],
-                    self.names.get(id(tensor)),
-                    None if kind is torch.Tensor else "Parameter",
+                storage = tensor.untyped_storage()
+                memory = self.storages.get(storage._cdata)
+                if memory is None:
+                    memory = self.storages[storage._weak_ref()] = len(self.storages)
+                known = self.known[id(tensor)] = Known(
+                    weakref.ref(tensor),
+                    tensor._version,
+                    True,
+                    TensorMeta(
+                        tuple(tensor.shape),
+                        tensor.stride(),
+                        self.words[tensor.dtype],
+                        self.words[tensor.device],
+                        "strided",
+                        tensor.is_contiguous(),
+                        tensor.storage_offset(),
+                        number,
+                        memory,
+                        self.names.get(id(tensor)),
+                        None if kind is torch.Tensor else "Parameter",
+                    ),
                 )
-                known = self.known[id(tensor)] = Known(weakref.ref(tensor), tensor._version, meta)
                 return known
             except (RuntimeError, TypeError):  # no storage, no stride, no version, or a size that is no number
                 pass
         with torch._C.DisableTorchFunctionSubclass():
             meta = self._read(tensor, number)
-        known = self.known[id(tensor)] = Known(weakref.ref(tensor), version_of(tensor), meta)
+        known = self.known[id(tensor)] = Known(weakref.ref(tensor), version_of(tensor), False, meta)
         return known
 
     def _read(self, tensor: Any, number: int | None) -> TensorMeta:
         """For tensors that lack a storage, a stride or even a shape: sparse, nested, quantised, functorch's, lazy."""
         shape: tuple[int, ...] | None = attempt(lambda: tensor.shape)
         if shape is None and tensor.is_nested:
-            sizes = [attempt(lambda dim=dim: tensor.size(dim)) for dim in range(tensor.dim())]
+            sizes = [attempt(partial(tensor.size, dim)) for dim in range(tensor.dim())]
             shape = tuple(-1 if size is None else size for size in sizes)
         stride = attempt(tensor.stride) if tensor.layout in (torch.strided, torch.jagged) else None
         return TensorMeta(

@@ -167,7 +167,7 @@ def test_parameters_and_buffers_carry_their_dotted_names() -> None:
     }  # fmt: skip
 
 
-Pair = namedtuple("Pair", "left right")  # noqa: PYI024
+Pair = namedtuple("Pair", "left right")
 
 
 @dataclass

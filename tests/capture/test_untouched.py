@@ -8,7 +8,7 @@ import pickle
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -234,7 +234,7 @@ def test_the_modes_of_the_user_see_what_the_model_calls_and_nothing_more() -> No
 
 def test_a_tensor_subclass_is_asked_nothing_more_than_without_watching() -> None:
     class Loud(Tensor):
-        asked: list[str] = []
+        asked: ClassVar[list[str]] = []
 
         @classmethod
         def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
