@@ -2,9 +2,10 @@ import math
 
 import pytest
 import torch
+from torch import Tensor, nn
+
 from shapetrace.models.attention import MultiHeadAttention, attend
 from shapetrace.models.masks import causal_mask, padding_mask
-from torch import Tensor, nn
 
 # Three tokens and one query, D = 2.
 q = torch.tensor([[1.0, 0.0]])

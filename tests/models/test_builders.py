@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
 from shapetrace.models.config import Config
 from shapetrace.models.encoder import encoder
 from shapetrace.models.gpt import gpt
 from shapetrace.models.transformer import transformer
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 Builder = Callable[..., Any]
 builders = pytest.mark.parametrize("build", [gpt, transformer, encoder], ids=lambda build: build.__name__)

@@ -1,7 +1,8 @@
 import torch
+from torch.nn.functional import cross_entropy
+
 from shapetrace.models.encoder import MASK, encoder
 from shapetrace.models.masks import PAD
-from torch.nn.functional import cross_entropy
 
 
 def test_the_example_hides_a_word_in_seven_and_asks_for_those_words_only() -> None:

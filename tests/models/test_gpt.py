@@ -2,9 +2,10 @@ import math
 
 import pytest
 import torch
+from torch import nn
+
 from shapetrace.models.config import Config
 from shapetrace.models.gpt import GPT, gpt
-from torch import nn
 
 
 def test_the_example_input_is_teacher_forcing_with_targets_one_step_ahead() -> None:

@@ -1,4 +1,5 @@
 import torch
+
 from shapetrace.models.masks import PAD, causal_mask, padding_mask
 
 CPU = torch.device("cpu")

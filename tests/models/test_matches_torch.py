@@ -6,14 +6,15 @@ to 1e-6; float64 agrees to 1e-12, which leaves no room for a difference in what 
 
 import pytest
 import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear, scaled_dot_product_attention
+
 from shapetrace.models.attention import MultiHeadAttention, attend
 from shapetrace.models.block import Block
 from shapetrace.models.encoder import encoder
 from shapetrace.models.gpt import gpt
 from shapetrace.models.masks import causal_mask, padding_mask
 from shapetrace.models.transformer import DecoderBlock, transformer
-from torch import Tensor, nn
-from torch.nn.functional import linear, scaled_dot_product_attention
 
 CPU = torch.device("cpu")
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])

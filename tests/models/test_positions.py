@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+
 from shapetrace.models.positions import SinusoidalEncoding, position_index, sinusoidal_table
 
 

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 import shapetrace.models
 
 FILES = sorted(Path(shapetrace.models.__file__).parent.glob("*.py"))

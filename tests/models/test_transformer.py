@@ -2,10 +2,11 @@ import math
 
 import pytest
 import torch
-from shapetrace.models.masks import PAD
-from shapetrace.models.transformer import Transformer, transformer
 from torch import Tensor
 from torch.nn.functional import cross_entropy
+
+from shapetrace.models.masks import PAD
+from shapetrace.models.transformer import Transformer, transformer
 
 Example = tuple[Transformer, tuple[()], dict[str, Tensor]]
 

@@ -1,0 +1,298 @@
+"""The command line. What a user can get wrong ends in one message on stderr and exit status 2."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from . import __version__, files
+from .errors import FileError, ShapetraceError, TargetError
+from .streams import complain, hush, say, set_encoding
+
+if TYPE_CHECKING:
+    from .schema import Trace
+    from .targets import Request
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+
+UsageError: Any = typer.BadParameter.__base__
+"""Of typer itself or of click, going by the version of typer."""
+
+CONTENT = {".jsonl": "trace", ".json": "json", ".md": "markdown", ".txt": "tree"}
+"""What goes into a file, by its suffix; "trace" is what `shapetrace show` reads."""
+
+
+class View(msgspec.Struct, frozen=True):
+    """How a trace is shown, or what of it goes into which file."""
+
+    format: str
+    output: Path | None
+    all: bool
+    depth: int | None
+    width: int | None
+
+
+# --- options: each is read here; targets and renderers are imported when there is something for them to do ------------
+
+
+def number(least: int, most: int) -> Callable[[object], int]:
+    """Reads a whole number from `least` to `most`."""
+
+    def read(text: object) -> int:
+        from .targets.options import whole
+
+        found = whole(str(text), least=least, most=most)
+        if found is None:
+            raise typer.BadParameter(f"it is a whole number from {least} to {most}, not {text!r}.")
+        return found
+
+    return read
+
+
+def format_name(text: str) -> str:
+    from .renderers import FORMATS
+
+    if text not in FORMATS:
+        raise typer.BadParameter(f"it is {', '.join(FORMATS)}, not {text!r}.")
+    return text
+
+
+def model_names() -> list[str]:
+    from .targets import registry
+
+    return registry.names()
+
+
+def size(letter: str, axis: str) -> Any:
+    return typer.Option(f"--{letter}", metavar="N", help=axis)
+
+
+All = Annotated[bool, typer.Option("--all", help="leave nothing out and fold nothing: masks, casts, equal blocks")]
+Depth = Annotated[
+    int | None, typer.Option(metavar="N", parser=number(0, 1000), help="how many levels of modules to open")
+]
+Shape = Annotated[
+    str | None,
+    typer.Option("--format", metavar="NAME", parser=format_name, help="tree (the default), table, json, markdown"),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="write to FILE: .jsonl keeps the record, .txt, .md and .json what is shown"),
+]
+Width = Annotated[
+    int | None, typer.Option(metavar="N", parser=number(1, 10_000), help="how many columns wide; else as the terminal")
+]
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+@app.callback(invoke_without_command=True)
+def shapetrace(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    """What is this tensor? Run a PyTorch model and see every tensor: name, shape, stride, memory.
+
+    \b
+      shapetrace run gpt --B 2 --T 4           a reference model
+      shapetrace run my_model.py:build         your own
+      shapetrace run gpt --output gpt.jsonl    keep the record
+      shapetrace show gpt.jsonl                and look at it again
+    """
+    if version:
+        say(f"shapetrace {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        say(context.get_help())
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def run(
+    context: typer.Context,
+    target: Annotated[str, typer.Argument(metavar="TARGET", hidden=True, autocompletion=model_names)],
+    B: Annotated[str | None, size("B", "batch")] = None,
+    T: Annotated[str | None, size("T", "length; of the target, if there is a source")] = None,
+    S: Annotated[str | None, size("S", "length of the source")] = None,
+    C: Annotated[str | None, size("C", "model width")] = None,
+    H: Annotated[str | None, size("H", "heads")] = None,
+    F: Annotated[str | None, size("F", "feed-forward width")] = None,
+    V: Annotated[str | None, size("V", "vocabulary")] = None,
+    L: Annotated[str | None, size("L", "layers")] = None,
+    input: Annotated[list[str] | None, typer.Option(metavar="SPEC", help="a tensor to call the model with")] = None,
+    seed: Annotated[
+        int,
+        typer.Option(
+            metavar="N", parser=number(0, 2**64 - 1), help="of the random numbers; 0 if not given", show_default=False
+        ),
+    ] = 0,
+    ops: Annotated[bool, typer.Option("--ops", help="show the aten ops that each function runs, too")] = False,
+    all: All = False,
+    depth: Depth = None,
+    format: Shape = None,
+    output: Output = None,
+    width: Width = None,
+) -> None:
+    """Run a model once and show its tensors.
+
+    \b
+      shapetrace run gpt
+      shapetrace run gpt --B 2 --T 4 --head untied
+      shapetrace run transformer --size paper --output paper.jsonl
+      shapetrace run my_model.py:build --n-layers 3 --no-bias
+      shapetrace run my_model.py:Net --input 'x: float32[B=2, T=4, 8]'
+      shapetrace run torch.nn:Linear --in-features 8 --out-features 4 \\
+                     --input 'float32[2, 8]'
+
+    TARGET is a name that `shapetrace models` lists, or a callable in a file or module. It returns a model,
+    (model, args) or (model, args, kwargs). A model or its class will do, too. What the callable takes are further
+    options: --n-layers 3 is n_layers=3; --bias is bias=True, --no-bias is bias=False.
+
+    A model that comes without inputs is given one for each SPEC, `name: dtype[sizes]`; without a name they go by
+    position. A size is a number or a letter: [B=2, T] is 2 and what --T says. `int64[2, 4] < 100` draws from 0 to 99;
+    without a limit, integers stay below the rows of the smallest embedding in the model, or below 10.
+
+    If the model raises, what it did until then is shown, then its own traceback, and the exit status is 2.
+    """
+    from .targets import Request
+
+    if target.startswith("-"):
+        raise TargetError(f"the target comes first, then its options: shapetrace run TARGET {target} …")
+    view = View(content(format, output), output, all, depth, width)
+    letters = (f"--{name}={text}" for name, text in context.params.items() if name.isupper() and text is not None)
+    others = tuple(option.name for option in context.command.params if option.name and not option.name.isupper())
+    run_and_show(Request(target, (*letters, *context.args), tuple(input or ()), seed, ops, others), view)
+
+
+@app.command()
+def show(
+    file: Annotated[Path, typer.Argument(metavar="FILE", hidden=True)],
+    all: All = False,
+    depth: Depth = None,
+    format: Shape = None,
+    output: Output = None,
+    width: Width = None,
+) -> None:
+    """Show a trace file; nothing is run.
+
+    \b
+      shapetrace show gpt.jsonl
+      shapetrace show gpt.jsonl --format markdown --output gpt.md
+
+    FILE is what `shapetrace run … --output FILE.jsonl` wrote, or `trace.save` in Python.
+    """
+    view = View(content(format, output), output, all, depth, width)
+    emit(files.load(file), view)
+
+
+@app.command()
+def models() -> None:
+    """List the models that have a name, with their options.
+
+    \b
+      shapetrace models
+      shapetrace run gpt --B 3
+
+    A package adds its own as entry points of the group "shapetrace.models": builders, as `shapetrace run` takes them.
+    """
+    from .targets import registry
+
+    for model in registry.summaries():
+        say(f"{model.name:12} {model.line}\n{'':12} {' '.join(model.options)}".rstrip())
+
+
+# --- what the commands do ---------------------------------------------------------------------------------------------
+
+
+def run_and_show(request: Request, view: View) -> None:
+    from .targets import Raised, record
+
+    try:
+        with redirect_stdout(sys.stderr):  # what the user's code prints is not the record
+            trace = record(request)
+    except Raised as raised:
+        if raised.partial is not None:
+            emit(raised.partial, msgspec.structs.replace(view, format="tree", output=None) if view.output else view)
+            if view.output is not None:
+                emit(raised.partial, view)
+        raise
+    emit(trace, view)
+
+
+def content(format: str | None, output: Path | None) -> str:
+    """What to write. `FileError` if neither `format` nor the name of the file says."""
+    if format is not None:
+        return format
+    if output is None:
+        return "tree"
+    if output.suffix not in CONTENT:
+        known = ", ".join(CONTENT)
+        raise FileError(f"{output}: the end of its name does not say what to write; use {known}, or give --format")
+    return CONTENT[output.suffix]
+
+
+def emit(trace: Trace, view: View) -> None:
+    """Show the trace, or write it to a file and say so on stderr."""
+    if view.output is None:
+        say(text(trace, view))
+        return
+    if view.format == "trace":
+        trace.save(view.output)
+    else:
+        files.write(view.output, f"{text(trace, view)}\n".encode("utf-8", "backslashreplace"))
+    complain(f"{view.output}: written, {len(trace.calls)} calls of {trace.target}")
+
+
+def text(trace: Trace, view: View) -> str:
+    from .renderers import Style, render
+
+    style = Style(width=view.width, all=view.all, depth=view.depth)
+    if view.output is not None:  # the same as into a pipe
+        style = msgspec.structs.replace(style, width=view.width or 80, color=False)
+    return render(trace, style, format=view.format).rstrip("\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line; the exit status."""
+    set_encoding()
+    try:
+        status = app(arguments, prog_name="shapetrace", standalone_mode=False)
+        return status if isinstance(status, int) else 0
+    except KeyboardInterrupt:
+        return 130
+    except SystemExit as end:  # typer's way out of a broken pipe, and of shell completion
+        if not isinstance(end.__context__, BrokenPipeError):
+            raise
+        hush()
+        return 0
+    except OSError as error:  # a disk that is full when typer prints the help
+        if error.errno != errno.ENOSPC:
+            raise
+        hush()
+        complain(f"shapetrace: the output cannot be written: {files.reason(error)}")
+        return 2
+    except (UsageError, ShapetraceError) as error:
+        complain(explained(error))
+        return 2
+
+
+def explained(error: Any) -> str:
+    """What is said of an error that is the user's, or of the user's code."""
+    if isinstance(error, UsageError):
+        usage = f"{error.ctx.get_usage()}\n" if error.ctx else ""  # typer does not always know where it was
+        command = error.ctx.command_path if error.ctx else "shapetrace"
+        return f"shapetrace: {error.format_message()}\n{usage}Try '{command} --help' for help."
+    if error.__cause__ is None:
+        return f"shapetrace: {error}"
+    from .targets import own_traceback
+
+    return f"{own_traceback(error.__cause__)}\nshapetrace: {error}"

@@ -1,0 +1,45 @@
+"""stdout and stderr, which may be closed, full, in an encoding without `├`, or a pipe that nobody reads to its end."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from contextlib import suppress
+
+from .errors import FileError
+from .files import reason
+
+__all__ = ["complain", "hush", "say", "set_encoding"]
+
+
+def set_encoding() -> None:
+    """From now on write UTF-8, whatever the locale says, and what it has no bytes for (a broken file name) as \\\\x…"""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def say(text: str) -> None:
+    """Print on stdout. That nobody reads on, or that it is closed, is no error; `FileError` if it is full."""
+    if sys.stdout is None:
+        return
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        hush()
+    except OSError as error:
+        hush()
+        raise FileError(f"the output cannot be written: {reason(error)}") from None
+
+
+def complain(text: str) -> None:
+    """Print on stderr, if anything can be printed there."""
+    if sys.stderr is not None:
+        with suppress(OSError):
+            print(text, file=sys.stderr, flush=True)
+
+
+def hush() -> None:
+    """Let go of what stdout still holds: Python would complain, when it ends, that it cannot be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)

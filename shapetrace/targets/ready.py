@@ -1,0 +1,105 @@
+"""A model that is ready to run: built from where a target is, with the options and inputs that were given."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Sequence
+from inspect import BoundArguments, Signature
+from typing import Any
+
+import msgspec
+import torch
+from torch import nn
+
+from ..errors import TargetError
+from .blame import blame
+from .inputs import Spec, declare
+from .options import bind, options, parameters, signature_of, sizes
+from .place import Place
+from .tensors import example, first_line, inputs
+
+__all__ = ["Ready", "make"]
+
+FORMS = "a model, (model, args) or (model, args, kwargs), where args is a tuple and kwargs a dict"
+
+REFUSALS = (ValueError, OverflowError, MemoryError, RuntimeError)
+"""What a registered builder raises for sizes that do not go together, and torch for sizes that are too large."""
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """A model and what to call it with. `letters` are the axes that the options, their defaults and the specs size."""
+
+    model: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    letters: dict[str, int]
+
+    @property
+    def advice(self) -> str:
+        """What to do if its forward raises."""
+        takes, _ = parameters(signature_of(self.model.forward))
+        if self.args or self.kwargs or not takes:
+            return "; --output FILE.jsonl keeps what ran until then"
+        return f"; it was given no input, {example(next(iter(takes.values())))} gives it one"
+
+
+def make(place: Place, tokens: Sequence[str], specs: Sequence[Spec], *, seed: int, others: Collection[str]) -> Ready:
+    """Load the target, build its model with the options in `tokens`, and make the inputs that `specs` describe.
+
+    `others` are names of options elsewhere: see `bind`.
+    """
+    torch.manual_seed(seed)
+    loaded = place.load()
+    if not callable(loaded):
+        raise TargetError(f"{place.target} is of type {described(loaded)}; it must be a model or return one")
+    spare = {size.letter for spec in specs for size in spec.sizes if size.letter is not None}
+    bound, given = bind(place.target, taken(loaded), tokens, spare=spare, others=others)
+    letters = {**sizes(bound), **given}
+    letters |= declare(specs, letters)
+    torch.manual_seed(seed)
+    model, args, kwargs = parts(place.target, loaded if isinstance(loaded, nn.Module) else build(place, loaded, bound))
+    if not args and not kwargs:
+        args, kwargs = inputs(model, specs, letters)
+    elif specs:
+        raise TargetError(f"{place.target} makes its own inputs; --input is for what gives a model alone")
+    return Ready(model, tuple(args), dict(kwargs), letters)
+
+
+def taken(loaded: Callable[..., object]) -> Signature:
+    """What a target takes as options: a model nothing, and neither does a class that leaves `__init__` to nn.Module."""
+    if isinstance(loaded, nn.Module) or inspect.getattr_static(loaded, "__init__", None) is nn.Module.__init__:
+        return Signature()
+    return signature_of(loaded)
+
+
+def build(place: Place, builder: Callable[..., object], bound: BoundArguments) -> object:
+    arguments = ", ".join(f"{key}={value!r}" for key, value in bound.arguments.items())
+    call = f"{getattr(builder, '__name__', 'it')}({arguments})"
+    takes, _ = parameters(bound.signature)
+    with blame(f"{place.target}: {call} raised this and gave no model; it takes {options(takes)}"):
+        try:
+            return builder(*bound.args, **bound.kwargs)
+        except REFUSALS as error:
+            if not place.registered:
+                raise
+            raise TargetError(f"{place.target}: {first_line(error)}") from None
+
+
+def parts(target: str, result: object) -> tuple[nn.Module, Sequence[Any], dict[str, Any]]:
+    """What a builder returned as model, args and kwargs. `TargetError`, saying what it is, if it is something else."""
+    match result:
+        case nn.Module():
+            return result, (), {}
+        case (nn.Module() as model, tuple() | list() as args):
+            return model, args, {}
+        case (nn.Module() as model, tuple() | list() as args, dict() as kwargs) if all(
+            type(key) is str for key in kwargs
+        ):
+            return model, args, kwargs
+    raise TargetError(f"{target} returned {described(result)}; it must return {FORMS}")
+
+
+def described(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(described, value))}{',' if len(value) == 1 else ''})"
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__.removesuffix("Type")

@@ -1,0 +1,490 @@
+"""The command line, as its users see it: what is printed, where, and with which exit status."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import shapetrace
+from shapetrace.cli import CONTENT, main
+from shapetrace.renderers import FORMATS
+
+Screen = tuple[int, str, str]
+"""Exit status, stdout, stderr."""
+
+Run = Callable[..., Screen]
+
+USER = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def forward(self, x):
+        y = x + 1
+        return y.view(7) if x.shape[0] == 3 else y
+
+
+class Ids(nn.Module):
+    def __init__(self, rows: int = 5):
+        super().__init__()
+        self.table = nn.Embedding(rows, 2)
+
+    def forward(self, ids):
+        return self.table(ids)
+
+
+def talks(B: int = 2):
+    print("hello from build")
+    return Net(), (torch.zeros(B, 2),)
+
+
+def fails():
+    return Net(), (torch.zeros(3, 2),)
+
+
+def raises(C: int = 8):
+    raise KeyError(C)
+
+
+def interrupted():
+    raise KeyboardInterrupt
+
+
+def nothing():
+    pass
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command line in a folder that holds net.py."""
+    (tmp_path / "net.py").write_text(USER)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def run(*words: str) -> Screen:
+        status = main(words)
+        return (status, *capsys.readouterr())
+
+    return run
+
+
+def process(*words: str, environment: dict[str, str] | None = None, **options: object) -> Screen:
+    """Runs a command line in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "shapetrace", *words],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env={**os.environ, **(environment or {})},
+        check=False,
+        **options,  # type: ignore[call-overload]
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+# --- run and show ----------------------------------------------------------------------------------------------------
+
+
+def test_a_registered_model_is_run_and_shown(run: Run) -> None:
+    status, out, err = run("run", "gpt", "--B", "3")
+    assert (status, err) == (0, "")
+    assert out.startswith("GPT  decoder-only")
+    assert "B=3 T=4 C=8 H=2 D=4 F=32 V=16 L=2" in out
+    assert "(3,4,8)" in out
+
+
+def test_a_saved_trace_is_shown_as_it_was_when_it_was_run(run: Run) -> None:
+    _, shown, _ = run("run", "gpt", "--seed", "3")
+    written = run("run", "gpt", "--seed", "3", "--output", "gpt.jsonl")
+    calls = shapetrace.load("gpt.jsonl").calls
+    assert written == (0, "", f"gpt.jsonl: written, {len(calls)} calls of gpt\n")
+    assert run("show", "gpt.jsonl") == (0, shown, "")
+
+
+def test_the_header_says_what_was_asked_for(run: Run) -> None:
+    run("run", "GPT", "--F", "5", "--seed", "7", "--output", "gpt.jsonl")
+    trace = shapetrace.load("gpt.jsonl")
+    assert (trace.target, trace.seed, trace.model) == ("gpt", 7, "GPT")
+    assert list(trace.sizes.items()) == [
+        ("B", 2), ("T", 4), ("C", 8), ("H", 2), ("D", 4), ("F", 5), ("V", 16), ("L", 2),
+    ]  # fmt: skip
+
+
+def test_a_target_is_named_as_its_user_wrote_it(run: Run) -> None:
+    run("run", "./net.py:Net", "--input", "x: float32[B=2, T, 8]", "--T", "4", "--output", "net.jsonl")
+    trace = shapetrace.load("net.jsonl")
+    assert (trace.target, trace.sizes) == ("./net.py:Net", {"B": 2, "T": 4})
+
+
+def test_what_the_users_code_prints_is_kept_out_of_the_record(run: Run) -> None:
+    status, out, err = run("run", "net.py:talks", "--format", "json")
+    assert (status, err) == (0, "hello from build\n")
+    json.loads(out)
+
+
+def test_ops_are_shown_on_request(run: Run) -> None:
+    run("run", "gpt", "--ops", "--output", "gpt.jsonl")
+    assert {call.kind for call in shapetrace.load("gpt.jsonl").calls} == {"module", "function", "op"}
+
+
+def test_the_view_options_change_what_is_shown(run: Run) -> None:
+    run("run", "gpt", "--output", "gpt.jsonl")
+    shown = [run("show", "gpt.jsonl", *words)[1] for words in ([], ["--all"], ["--depth", "0"], ["--width", "120"])]
+    assert len(set(shown)) == 4
+
+
+def test_models_lists_what_has_a_name(run: Run) -> None:
+    assert run("models") == (
+        0,
+        """\
+encoder      encoder-only: learned positions, post-LN, GELU, bidirectional
+             --B 2 --T 4 --C 8 --H 2 --F --V 16 --L 2
+gpt          decoder-only: learned positions, pre-LN, GELU, causal
+             --B 2 --T 4 --C 8 --H 2 --F --V 16 --L 2 --head tied
+transformer  encoder-decoder: sinusoidal positions, post-LN, ReLU, cross-attention
+             --B 2 --T 4 --S 3 --C --H --F --V --L --size seed
+""",
+        "",
+    )
+
+
+# --- output ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("suffix", "format"), CONTENT.items())
+def test_the_suffix_of_a_file_says_what_is_written(run: Run, suffix: str, format: str) -> None:
+    run("run", "gpt", "--output", "gpt.jsonl")
+    written = f"again{suffix}"
+    assert run("show", "gpt.jsonl", "--output", written)[:2] == (0, "")
+    if format == "trace":
+        assert shapetrace.load(written) == shapetrace.load("gpt.jsonl")
+    else:
+        assert run("show", "gpt.jsonl", "--format", format) == (0, Path(written).read_text(encoding="utf-8"), "")
+
+
+def test_a_format_goes_into_a_file_of_any_name(run: Run) -> None:
+    assert run("run", "gpt", "--format", "json", "--output", "gpt.trace")[0] == 0
+    json.loads(Path("gpt.trace").read_text(encoding="utf-8"))
+
+
+def test_every_content_is_a_format_or_the_trace_itself() -> None:
+    assert set(CONTENT.values()) - {"trace"} <= set(FORMATS)
+
+
+def test_a_file_that_cannot_be_replaced_by_a_whole_one_stays(run: Run) -> None:
+    Path("gpt.jsonl").write_text("precious")
+    assert run("run", "net.py:nothing", "--output", "gpt.jsonl")[0] == 2
+    assert Path("gpt.jsonl").read_text() == "precious"
+
+
+# --- a forward that raises -------------------------------------------------------------------------------------------
+
+
+def test_a_forward_that_raises_is_shown_until_then_followed_by_its_own_traceback(run: Run) -> None:
+    status, out, err = run("run", "net.py:fails", "--output", "net.jsonl")
+    trace = shapetrace.load("net.jsonl")
+    assert (status, trace.target, trace.seed) == (2, "net.py:fails", 0)
+    assert trace.error == "RuntimeError: shape '[7]' is invalid for input of size 6"
+    assert run("show", "net.jsonl") == (0, out, "")
+    lines = [line for line in err.replace(os.getcwd(), "…").split("\n") if not set(line) <= set(" ~^")]
+    assert lines[0] == f"net.jsonl: written, {len(trace.calls)} calls of net.py:fails"
+    assert lines[1:5] == [
+        "Traceback (most recent call last):",
+        '  File "…/net.py", line 8, in forward',
+        "    return y.view(7) if x.shape[0] == 3 else y",
+        "RuntimeError: shape '[7]' is invalid for input of size 6",
+    ]
+    assert lines[5].startswith("shapetrace: raised in ")
+    assert lines[-1] == (
+        "shapetrace: net.py:fails: the forward of Net raised this; --output FILE.jsonl keeps what ran until then"
+    )
+
+
+def test_a_forward_that_was_given_nothing_is_told_how_to_give_it_something(run: Run) -> None:
+    _, _, err = run("run", "torch.nn:Identity", "--input", "float32[2]")
+    assert err == ""
+    Path("opt.py").write_text("from torch import nn\nclass Net(nn.Module):\n  def forward(self, x=None): return x + 1")
+    assert run("run", "opt.py:Net")[2].split("\n")[-2] == (
+        "shapetrace: opt.py:Net: the forward of Net raised this; it was given no input, "
+        "--input 'x: float32[2, 4, 8]' gives it one"
+    )
+
+
+def test_what_is_no_users_error_is_not_said_to_be_one(run: Run) -> None:
+    Path("odd.py").write_text("from torch import nn\nclass Net(nn.Module):\n  def __hash__(self): 1 / 0")
+    with pytest.raises(ZeroDivisionError):
+        run("run", "odd.py:Net")
+
+
+def test_an_interrupt_ends_it_silently(run: Run) -> None:
+    assert run("run", "net.py:interrupted") == (130, "", "")
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+TARGETS = """\
+  by name              encoder, gpt, transformer
+  in a file            path/file.py:build
+  in a module          package.module:build"""
+
+ERRORS = {
+    "run gtp": f"no model is called 'gtp': did you mean gpt?\n{TARGETS}",
+    "run q": f"no model is called 'q'\n{TARGETS}",
+    "run nte.py:build": "nte.py:build: there is no file nte.py: did you mean net.py?",
+    "run net.py": "net.py is a file; name what in it gives the model as well, net.py:build",
+    "run net.py:fials": "net.py:fials: there is no 'fials' in net.py: did you mean fails, talks, Ids?",
+    "run os.pth:join": "os.pth:join: there is no module 'pth' in os",
+    "run gpt.jsonl": "gpt.jsonl is no model; if it is a trace, shapetrace show gpt.jsonl shows it",
+    "run --size paper transformer": "the target comes first, then its options: shapetrace run TARGET --size …",
+    "run gpt --C 7": "gpt: C=7 is not divisible by H=2: take C=8 or another multiple of H",
+    "run gpt --C 9 --H 4 --B 1": "gpt: C=9 is not divisible by H=4: take C=12 or another multiple of H",
+    "run transformer --V 1": "transformer: V=1 leaves no id for words (id 0 is padding): take V=2 or more",
+    "run gpt --T -1": "--T is the size of an axis, a whole number from 1 on, not '-1'",
+    "run gpt --T x": "--T is the size of an axis, a whole number from 1 on, not 'x'",
+    "run gpt --S 3": "gpt takes no --S; it takes --B --T --C --H --F --V --L --head",
+    "run gpt --hed tied": "gpt takes no --hed: did you mean --head? it takes --B --T --C --H --F --V --L --head",
+    "run gpt --fromat json": "gpt takes no --fromat: did you mean --format? "
+    "it takes --B --T --C --H --F --V --L --head",
+    "run gpt --head both": "gpt: --head is tied or untied, not 'both'",
+    "run gpt --head": "gpt: --head needs a value: tied or untied",
+    "run gpt extra": "gpt: 'extra' is no option; what follows the target is --name VALUE",
+    "run gpt --input ids:int64[2]": "gpt makes its own inputs; --input is for what gives a model alone",
+    "run net.py:nothing": "net.py:nothing returned None; it must return a model, (model, args) or "
+    "(model, args, kwargs), where args is a tuple and kwargs a dict",
+    "run net.py:torch": "net.py:torch is of type module; it must be a model or return one",
+    "run net.py:Ids": "Ids needs ids\n  Ids.forward(ids)\nfor example: --input 'ids: int64[2, 4]'",
+    "run net.py:Ids --input id:int64[2]": "Ids has no input 'id': did you mean ids?\n  Ids.forward(ids)",
+    "run net.py:Ids --input ids:int64[B]": "--input cannot be read\n  ids:int64[B]\n            "
+    "^ B has no size: write B=2 here, or give --B 2\nfor example: --input 'ids: int64[2, 4]'",
+    "run net.py:Ids --input ids": "--input cannot be read\n  ids\n     "
+    "^ expected ':' after the name 'ids', then a dtype\nfor example: --input 'ids: int64[2, 4]'",
+    "run gpt --output gpt.pdf": "gpt.pdf: the end of its name does not say what to write; "
+    "use .jsonl, .json, .md, .txt, or give --format",
+    "run gpt --output gone/gpt.jsonl": "gone/gpt.jsonl cannot be written: there is no folder {here}/gone",
+    "run gpt --output folder.txt": "folder.txt cannot be written: it is a folder; name a file in it",
+    "show gone.jsonl": "gone.jsonl cannot be read: No such file or directory",
+    "show folder.txt": "folder.txt cannot be read: it is a folder; name a file in it",
+    "show empty": "empty is empty; `shapetrace run TARGET --output FILE.jsonl` writes a trace file",
+    "show net.py": "net.py is no trace file: line 1 is no header; "
+    "`shapetrace run TARGET --output FILE.jsonl` writes a trace file",
+    "show newer": "newer, line 1: its format is 99, and 1 is read here: pip install -U shapetrace",
+    "show cut": 'cut is cut short: it ends after line 1, without the last, {"end":true}; record it again',
+}
+
+USAGE = {
+    "shwo gpt": ("No such command 'shwo'.", "[OPTIONS] COMMAND [ARGS]..."),
+    "--verson": ("No such option: --verson", "[OPTIONS] COMMAND [ARGS]..."),
+    "run": ("Missing argument 'TARGET'.", "run [OPTIONS] TARGET"),
+    "show": ("Missing argument 'FILE'.", "show [OPTIONS] FILE"),
+    "show a --ops": ("No such option: --ops", "show [OPTIONS] FILE"),
+    "show a b": ("Got unexpected extra argument", "show [OPTIONS] FILE"),
+    "run gpt --depth": ("Option '--depth' requires an argument.", ""),
+    "run gpt --depth x": (
+        "Invalid value for '--depth': it is a whole number from 0 to 1000, not 'x'.",
+        "run [OPTIONS] TARGET",
+    ),
+    "run gpt --width 0": (
+        "Invalid value for '--width': it is a whole number from 1 to 10000, not '0'.",
+        "run [OPTIONS] TARGET",
+    ),
+    "run gpt --seed -1": (
+        "Invalid value for '--seed': it is a whole number from 0 to 18446744073709551615, not '-1'.",
+        "run [OPTIONS] TARGET",
+    ),
+    "show a --format pdf": (
+        "Invalid value for '--format': it is tree, table, json, markdown, not 'pdf'.",
+        "show [OPTIONS] FILE",
+    ),
+}
+"""Beginnings: how typer goes on, and whether it puts braces around arguments, goes by its version."""
+
+
+@pytest.mark.parametrize("line", ERRORS)
+def test_what_a_user_gets_wrong_is_said_in_one_message(run: Run, line: str) -> None:
+    Path("folder.txt").mkdir()
+    for name, text in {"empty": "", "newer": '{"shapetrace":99}\n', "cut": '{"shapetrace":1,"target":"gpt"}\n'}.items():
+        Path(name).write_text(text)
+    assert run(*line.split()) == (2, "", f"shapetrace: {ERRORS[line]}\n".replace("{here}", os.getcwd()))
+
+
+@pytest.mark.parametrize("line", USAGE)
+def test_a_wrong_use_is_said_with_the_right_one(run: Run, line: str) -> None:
+    message, usage = USAGE[line]
+    status, out, err = run(*line.split())
+    said, *shown, tried = err.translate({ord("{"): None, ord("}"): None}).splitlines()
+    assert (status, out) == (2, "")
+    assert said.startswith(f"shapetrace: {message}")
+    assert shown == ([f"Usage: shapetrace {usage}"] if usage else [])
+    assert tried.startswith("Try 'shapetrace ")
+    assert tried.endswith("--help' for help.")
+
+
+def test_what_the_users_builder_raises_is_its_own_traceback_and_what_to_do(run: Run) -> None:
+    status, out, err = run("run", "net.py:raises", "--C", "3")
+    lines = [line for line in err.replace(os.getcwd(), "…").split("\n") if not set(line) <= set(" ~^")]
+    assert (status, out, lines) == (
+        2,
+        "",
+        [
+            "Traceback (most recent call last):",
+            '  File "…/net.py", line 30, in raises',
+            "    raise KeyError(C)",
+            "KeyError: 3",
+            "shapetrace: net.py:raises: raises(C=3) raised this and gave no model; it takes --C",
+        ],
+    )
+
+
+# --- help ------------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_command_the_help_is_shown(run: Run) -> None:
+    status, out, err = run()
+    assert (status, err) == (0, "")
+    assert run("--help") == (0, out, "")
+    assert [line.split()[0] for line in out.partition("Commands:\n")[2].splitlines()] == ["run", "show", "models"]
+
+
+@pytest.mark.parametrize("command", ["", "run", "show", "models"])
+def test_help_shows_examples_before_options_and_fits_80_columns(run: Run, command: str) -> None:
+    _, out, _ = run(*command.split(), "--help")
+    assert 0 < out.index(f"    shapetrace {command}") < out.index("Options:")
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_the_help_names_every_format(run: Run) -> None:
+    _, out, _ = run("show", "--help")
+    assert f"tree (the default), {', '.join(list(FORMATS)[1:])}" in out
+
+
+def test_the_version_is_shown(run: Run) -> None:
+    assert run("--version") == (0, f"shapetrace {shapetrace.__version__}\n", "")
+
+
+# --- processes -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("saved") / "gpt.jsonl"
+    assert main(["run", "gpt", "--output", str(file)]) == 0
+    return file
+
+
+def without_torch(*words: str) -> Screen:
+    """Runs a command line where torch cannot be imported."""
+    code = "import sys; sys.modules['torch'] = None; from shapetrace.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "--help",
+        "--version",
+        "run --help",
+        "models",
+        "show {}",
+        "show {} --all --format json",
+        "show {} --output a.md",
+    ],
+)
+def test_torch_is_not_imported_for(line: str, saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(saved.parent)
+    status, _, err = without_torch(*line.format(saved).split())
+    assert (status, "Traceback" in err) == (0, False)
+
+
+@pytest.mark.parametrize("line", ["run gtp", "run nte.py:build", "run no_such_module:build", "run gpt --input x"])
+def test_torch_is_not_imported_to_refuse(line: str) -> None:
+    status, _, err = without_torch(*line.split())
+    assert (status, "Traceback" in err) == (2, False)
+
+
+def test_that_test_would_see_torch_imported() -> None:
+    _, _, err = without_torch("run", "gpt")
+    assert "ModuleNotFoundError: import of torch halted" in err
+
+
+def test_it_runs_as_a_module() -> None:
+    assert process("--version") == (0, f"shapetrace {shapetrace.__version__}\n", "")
+
+
+def test_an_error_in_a_process_of_its_own_is_one_message_too() -> None:
+    assert process("show", "gone.jsonl") == (
+        2,
+        "",
+        "shapetrace: gone.jsonl cannot be read: No such file or directory\n",
+    )
+
+
+def shell(line: str, saved: Path) -> Screen:
+    """Runs a line of shell in which `shapetrace` is the command and FILE a trace."""
+    command = f"shapetrace() {{ '{sys.executable}' -m shapetrace \"$@\"; }}; FILE='{saved}'; {line}"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a shell")
+@pytest.mark.parametrize(
+    "line",
+    [
+        'shapetrace show "$FILE" --all | true',
+        "shapetrace --help | true",
+        "shapetrace run --help | true",
+        'shapetrace show "$FILE" >&-',
+        "shapetrace --help >&-",
+        "shapetrace models >&-",
+    ],
+)
+def test_that_nobody_reads_what_is_printed_is_no_error(line: str, saved: Path) -> None:
+    assert shell(line, saved) == (0, "", "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a shell")
+def test_the_first_line_can_be_had_alone(saved: Path) -> None:
+    status, out, err = shell('shapetrace show "$FILE" --all | head -1', saved)
+    assert (status, out.startswith("GPT"), out.count("\n"), err) == (0, True, 1, "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a shell")
+def test_that_nobody_reads_the_errors_is_no_error_either(saved: Path) -> None:
+    assert shell("shapetrace show gone 2>&-", saved) == (2, "", "")
+    assert shell("shapetrace show gone 2>&1 | true", saved)[1:] == ("", "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("words", ['show "$FILE"', "--help", "models"])
+def test_a_full_disk_is_an_error(words: str, saved: Path) -> None:
+    message = "shapetrace: the output cannot be written: No space left on device\n"
+    assert shell(f"shapetrace {words} > /dev/full", saved) == (2, "", message)
+
+
+def test_boxes_and_broken_file_names_are_printed_whatever_the_locale_says(saved: Path) -> None:
+    ascii_only = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C", "PYTHONUTF8": "0"}
+    _, out, _ = process("show", str(saved), environment=ascii_only)
+    assert "├─" in out
+    if os.name == "posix":
+        status, _, err = process("show", "\udcff.jsonl", environment=ascii_only)
+        assert (status, err) == (2, "shapetrace: \\udcff.jsonl cannot be read: No such file or directory\n")
+
+
+def test_an_interrupt_while_a_model_runs_ends_it_silently(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(
+        "import os, signal\nfrom torch import nn\n"
+        "class Net(nn.Module):\n  def forward(self):\n    os.kill(os.getpid(), signal.SIGINT)\n    [*range(10**7)]\n"
+    )
+    assert process("run", "net.py:Net", cwd=tmp_path) == (130, "", "")
+
+
+def test_the_shell_can_complete_the_names_of_models() -> None:
+    words = {"_SHAPETRACE_COMPLETE": "complete_bash", "COMP_WORDS": "shapetrace run g", "COMP_CWORD": "2"}
+    assert process(environment=words) == (0, "gpt\n", "")
