@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from torch import nn
@@ -9,10 +10,10 @@ from torch import nn
 from ..schema import Trace
 from .attach import Tap, attach, trace_of
 
-__all__ = ["Tap", "attach", "trace", "trace_of"]
+__all__ = ["Tap", "attach", "record", "trace", "trace_of"]
 
 
-def trace(model: nn.Module, *args: Any, functions: bool = True, ops: bool = False, **kwargs: Any) -> Trace:
+def trace(model: nn.Module, /, *args: Any, functions: bool = True, ops: bool = False, **kwargs: Any) -> Trace:
     """The record of one forward, `model(*args, **kwargs)`.
 
     functions   record the functions called between modules; without them, which is cheaper, only module boundaries
@@ -20,6 +21,13 @@ def trace(model: nn.Module, *args: Any, functions: bool = True, ops: bool = Fals
 
     What the forward raises passes through, with a note that says where; `trace_of` gives the record of it so far.
     """
+    return record(model, args, kwargs, functions=functions, ops=ops)
+
+
+def record(
+    model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, functions: bool = True, ops: bool = False
+) -> Trace:
+    """`trace`, for a forward that has keyword arguments of the same names."""
     with attach(model, functions=functions, ops=ops) as tap:
         model(*args, **kwargs)
     return tap.traces[-1]

@@ -19,6 +19,9 @@ from .recorder import Recorder, said
 
 __all__ = ["Tap", "attach", "trace_of"]
 
+NONE: tuple[str, ...] = ()
+"""The very () of a constant: on Python 3.10 `tuple` may make another one, which msgspec would write to a file."""
+
 
 def attach(
     model: nn.Module,
@@ -234,7 +237,7 @@ def notes_of(calls: tuple[Call, ...]) -> tuple[str, ...]:
     for call in calls:
         if call.note is not None:
             said.setdefault(call.note, {})[call.name] = None
-    return tuple(f"{', '.join(names)}: {note}" for note, names in said.items())
+    return tuple(f"{', '.join(names)}: {note}" for note, names in said.items()) or NONE
 
 
 def mark(error: BaseException, trace: Trace) -> None:

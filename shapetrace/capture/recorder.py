@@ -183,7 +183,7 @@ class Recorder:
                 is_written = known.version != version_of(known.ref())
             if is_written:
                 changed[known.meta.number or 0] = None
-        return tuple(changed)
+        return tuple(changed) if changed else ()
 
     # Where a call was made
 

@@ -50,8 +50,8 @@ LONGEST = 200
 
 
 class Known(msgspec.Struct, gc=False):
-    """What is known of a tensor while it lives. `version` is None where a change cannot be told by it; `plain` says that
-    it can, and that reading it runs no code of a subclass."""
+    """What is known of a tensor while it lives. `version` is None where no change can be told by it; `plain` says that it
+    can be, and that reading it runs no code of a subclass."""
 
     ref: Callable[[], Any]
     version: int | None

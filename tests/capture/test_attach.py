@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 import shapetrace
 from shapetrace import ShapetraceError, Trace
@@ -110,7 +111,7 @@ def test_gradient_checkpointing_is_traced_with_the_forward_that_backward_runs_ag
             self.layer = nn.Linear(2, 2)
 
         def forward(self, x: Tensor) -> Tensor:
-            out: Tensor = torch.utils.checkpoint.checkpoint(self.layer, x, use_reentrant=False)
+            out: Tensor = checkpoint(self.layer, x, use_reentrant=False)
             return out
 
     model, x = Model(), torch.ones(1, 2)
