@@ -1,0 +1,148 @@
+"""A tensor that has no name, written as the code that made it: "head_output.transpose(1, 2)", "x[:, -1]", "w_q(x)"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ..records import part
+from ..schema import Call
+
+__all__ = ["SIGNS", "UNKNOWN", "Label", "expression", "plain_name"]
+
+INFIX = {
+    "add": "+",
+    "sub": "-",
+    "__rsub__": "-",
+    "rsub": "-",
+    "mul": "*",
+    "div": "/",
+    "true_divide": "/",
+    "__rdiv__": "/",
+    "__rtruediv__": "/",
+    "floor_divide": "//",
+    "remainder": "%",
+    "matmul": "@",
+    "__rmatmul__": "@",
+    "pow": "**",
+    "__rpow__": "**",
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "__and__": "&",
+    "__or__": "|",
+    "__xor__": "^",
+}
+SIGNS = INFIX | {
+    "__getitem__": "[…]",
+    "__setitem__": "[…] =",
+    "add_": "+=",
+    "sub_": "-=",
+    "mul_": "*=",
+    "div_": "/=",
+}
+"""The sign that stands in the code for a function; the first ones between its two arguments."""
+
+REVERSED = frozenset({"__rsub__", "rsub", "__rdiv__", "__rtruediv__", "__rmatmul__", "__rpow__"})
+ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag", "data", "grad"})
+METHODS = frozenset(
+    """view view_as reshape reshape_as transpose permute movedim swapaxes expand expand_as squeeze unsqueeze flatten
+    unflatten select narrow split chunk unbind unfold diagonal t contiguous clone detach to type type_as float double
+    half bfloat16 int long bool cpu cuda repeat repeat_interleave masked_fill mean sum max min argmax item""".split()
+)
+"""Functions that are mostly written after their first tensor and a dot."""
+
+DEEPEST = 4
+LONGEST = 60
+SHORT = 12
+"""Bounds: of many steps, or a long text, all but the last is "x…"; what a module was given is "…" if it is long."""
+
+
+class Label(NamedTuple):
+    """What to call a tensor.
+
+    depth   how many steps there are in it; 0 for a name
+    loose   whether it needs brackets next to a dot or a sign
+    root    what the first step began with
+    """
+
+    text: str
+    depth: int = 0
+    loose: bool = False
+    root: str = ""
+
+    @property
+    def tight(self) -> str:
+        return f"({self.text})" if self.loose else self.text
+
+    @property
+    def short(self) -> Label:
+        return Label(f"{self.root}…", root=self.root) if self.depth else self
+
+    def at(self, key: str) -> Label:
+        """What stands at `key` of it."""
+        return Label(part(self.tight, key), self.depth, root=self.root) if key else self
+
+
+UNKNOWN = Label("…")
+
+
+def plain_name(call: Call) -> str:
+    """What a function is called without the library of its op: "aten.view" is "view"."""
+    return call.name.rpartition(".")[2] if call.kind == "op" else call.name
+
+
+def expression(call: Call, name: str, labels: Mapping[str, Label]) -> Label:
+    """`call` as code; `labels` are those of its tensors by key, `name` is what to call the module or function."""
+    depth = 1 + max((label.depth for label in labels.values()), default=0)
+    first = next(iter(labels.values()), UNKNOWN)
+    text, loose = code(call, name, labels)
+    if depth > DEEPEST or len(text) > LONGEST:
+        text, loose = code(call, name, {key: label.short for key, label in labels.items()})
+        depth = 1
+    return Label(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…", depth, loose, first.root or first.text)
+
+
+def code(call: Call, name: str, labels: Mapping[str, Label]) -> tuple[str, bool]:
+    """The text of an expression, and whether it is loose."""
+    if call.kind == "module":
+        inside = ", ".join(label.text for label in labels.values())
+        return f"{name}({inside if len(inside) <= SHORT else '…'})", False
+    positional, keywords = arguments(call, labels)
+    if name in INFIX and len(positional) == 2 and not keywords:
+        left, right = reversed(positional) if name in REVERSED else positional
+        return f"{left.tight} {INFIX[name]} {right.tight}", True
+    return called(name, positional, keywords, "0" in labels), False
+
+
+def called(name: str, positional: list[Label], keywords: list[str], on_tensor: bool) -> str:
+    rest = ", ".join([*(label.text for label in positional[1:]), *keywords])
+    if on_tensor and name == "__getitem__":
+        return f"{positional[0].tight}[{rest.removeprefix('(').removesuffix(')')}]"
+    if on_tensor and name in ATTRIBUTES:
+        return f"{positional[0].tight}.{name}"
+    if on_tensor and (name in METHODS or name.startswith("new_") or (name.endswith("_") and not name.endswith("__"))):
+        return f"{positional[0].tight}.{name}({rest})"
+    return f"{name}({', '.join([*(label.text for label in positional), *keywords])})"
+
+
+def arguments(call: Call, labels: Mapping[str, Label]) -> tuple[list[Label], list[str]]:
+    """What a function was given, in order, and its keywords as code. What says nothing is left out: `dtype=None`."""
+    parts: dict[str, list[str]] = {}
+    whole: dict[str, Label] = {}
+    for key, label in (*labels.items(), *((key, Label(text)) for key, text in call.literals.items())):
+        top, bracket, _ = key.partition("[")
+        if bracket:
+            parts.setdefault(top, []).append(label.text)
+        else:
+            whole[top] = label
+    whole.update((top, Label(f"[{', '.join(texts)}]")) for top, texts in parts.items())
+    positions = sorted((top for top in whole if top.isdigit()), key=int)
+    said = (top for top in whole if not top.isdigit() and not top.startswith("_") and whole[top].text not in SILENT)
+    return [whole[top] for top in positions], [f"{top}={whole[top].text}" for top in said]
+
+
+SILENT = frozenset({"None", "False"})

@@ -1,0 +1,47 @@
+"""Which calls ran inside of which, by index, without recursion: a file may nest them as deep as it likes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..schema import Call
+
+__all__ = ["ends", "siblings", "walk", "within"]
+
+
+def ends(calls: Sequence[Call]) -> list[int]:
+    """For each call the index after the last one that ran inside of it."""
+    found = [len(calls)] * len(calls)
+    for index, entering in walk(calls):
+        if not entering:
+            inside = index + 1
+            while inside < len(calls) and calls[inside].depth > calls[index].depth:
+                inside = found[inside]
+            found[index] = inside
+    return found
+
+
+def siblings(ends: Sequence[int], start: int, stop: int) -> Iterator[int]:
+    """The calls from `start` to `stop`, without what ran inside of them."""
+    while start < stop:
+        yield start
+        start = ends[start]
+
+
+def walk(calls: Sequence[Call]) -> Iterator[tuple[int, bool]]:
+    """(index, True) where each call begins and (index, False) where it ends, in the order in which it happened."""
+    running: list[int] = []
+    for index, call in enumerate(calls):
+        while running and calls[running[-1]].depth >= call.depth:
+            yield running.pop(), False
+        yield index, True
+        running.append(index)
+    while running:
+        yield running.pop(), False
+
+
+def within(path: str, name: str) -> str:
+    """A dotted name as seen from inside the module at `path`, which is itself ""."""
+    if name == path:
+        return ""
+    return name.removeprefix(f"{path}.") if path else name

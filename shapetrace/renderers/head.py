@@ -1,0 +1,66 @@
+"""What stands above the tensors: what was run, at which sizes, and what a reader must know to believe the rest."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from ..schema import Trace
+from .cells import Piece, cut, escape, line, width_of, wrap
+
+__all__ = ["head", "letters", "named"]
+
+ORDER = "BTSCHDGFVPL"
+"""The letters in the order in which a paper would list them."""
+
+
+def head(trace: Trace, width: int) -> list[Text]:
+    """As few lines as the width allows, then the notes and the error."""
+    said = [line for note in trace.notes for line in remark(f"note: {note}", width, "dim")]
+    if trace.error is not None:
+        said += remark(f"failed: {trace.error}", width, "bold red")
+    return [*packed(parts(trace, width), width), *said]
+
+
+def parts(trace: Trace, width: int) -> list[list[Piece]]:
+    """What the first lines are made of: name, description, target, sizes, dtype and device."""
+    name, *target = named(trace)
+    description = escape(trace.description)
+    title: list[Piece] = [(name, "bold"), (f"  {description}" if description else "", "")]
+    found = [title] if width_of(title) <= width else [title[:1], *([(text, "")] for text in wrap(description, width))]
+    found += [[(target[0], "dim")]] if target else []
+    found += [[(letters(trace), "cyan")]] if trace.sizes else []
+    where = " ".join(escape(word) for word in (trace.dtype, trace.device) if word)
+    return [*found, [(where, "dim")]] if where else found
+
+
+def remark(text: str, width: int, style: str) -> list[Text]:
+    first, *more = wrap(escape(text), width - 2)
+    return [Text(first, style), *(Text(f"  {rest}", style) for rest in more)]
+
+
+def named(trace: Trace) -> list[str]:
+    """The class of the model, and the target where it says more than that."""
+    target, model = escape(trace.target), escape(trace.model)
+    if not model or model.casefold() == target.casefold():
+        return [model or target]
+    return [model, target]
+
+
+def letters(trace: Trace) -> str:
+    order = {letter: place for place, letter in enumerate(ORDER)}
+    known = sorted(trace.sizes, key=lambda letter: (order.get(letter, len(ORDER)), letter))
+    return " ".join(f"{escape(letter)}={trace.sizes[letter]}" for letter in known)
+
+
+def packed(parts: list[list[Piece]], width: int) -> list[Text]:
+    """Parts side by side while they fit, three columns apart."""
+    lines: list[list[tuple[list[Piece], int]]] = [[]]
+    at = 0
+    for part in parts:
+        if lines[-1] and at + 3 + width_of(part) > width:
+            lines.append([])
+        start = at + 3 if lines[-1] else 0
+        part = cut(part, width - start)
+        lines[-1].append((part, start))
+        at = start + width_of(part)
+    return [line(cells) for cells in lines]

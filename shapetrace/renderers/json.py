@@ -1,0 +1,24 @@
+"""One JSON object: the header of a trace file (see `shapetrace.files`) with its calls.
+
+    {"shapetrace": 1, "target": "gpt", "model": "GPT", "sizes": {"B": 2}, …, "calls": [
+        {"kind": "module", "path": "", "name": "GPT", "depth": 0, "inputs": {"ids": {"shape": [2, 4], …}}, …}, …]}
+
+The fields are those of `Trace`, `Call` and `TensorMeta`; one that has its default may be left out. "shapetrace" is the
+version of the format.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..files import FORMAT
+from ..schema import Trace
+from .style import Style
+
+__all__ = ["json"]
+
+
+def json(trace: Trace, style: Style) -> str:
+    """The whole trace; a style changes nothing about it."""
+    del style
+    return msgspec.json.encode({"shapetrace": FORMAT, **msgspec.to_builtins(trace)}).decode()

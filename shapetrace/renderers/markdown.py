@@ -1,0 +1,57 @@
+"""A table in GitHub's Markdown, for issues and notes."""
+
+from __future__ import annotations
+
+import re
+
+from ..schema import Trace
+from .cells import escape, sizes
+from .head import letters, named
+from .row import Row
+from .style import Style
+from .table import flat
+from .words import NOTHING, full_name, memory_of, said_below
+
+__all__ = ["markdown"]
+
+TITLES = ("tensor", "made by", "shape", "stride", "memory")
+
+
+def markdown(trace: Trace, style: Style) -> str:
+    name, *target = named(trace)
+    words = (trace.description, letters(trace), trace.dtype, trace.device)
+    title = " ".join([f"**{plain(name)}**", *map(code, target), *(plain(word) for word in words if word)])
+    notes = [f"> {plain(note)}" for note in trace.notes]
+    errors = [] if trace.error is None else [f"**failed:** {plain(trace.error)}"]
+    rows = flat(trace, style)
+    lines = [cells(TITLES), cells(["---"] * len(TITLES)), *(cells(shown(row)) for row in rows)] if rows else [NOTHING]
+    return "\n\n".join([title, *notes, *errors, "\n".join(lines)])
+
+
+def shown(row: Row) -> list[str]:
+    if row.kind == "error":
+        return [code(row.path), "", "", "", plain(row.name)]
+    sign, said = said_below(row)
+    memory = "".join(text for text, _ in memory_of(row, sign + said))
+    made_by = " ".join(word for word in (row.maker, row.cls) if word)
+    shape, stride = (row.tensor.shape, row.tensor.stride) if row.tensor is not None else (None, None)
+    return [code(full_name(row)), code(made_by), code(sizes(shape)), code(sizes(stride)), plain(memory)]
+
+
+def cells(texts: list[str] | tuple[str, ...]) -> str:
+    return f"| {' | '.join(texts)} |"
+
+
+def plain(text: str) -> str:
+    """Text that Markdown and HTML take for nothing else."""
+    return re.sub(r"([\\`*_\[\]<>|~$#&])", r"\\\1", escape(text))
+
+
+def code(text: str) -> str:
+    """Text as code, in as many backticks as it needs; nothing for nothing."""
+    if not text:
+        return ""
+    text = escape(text).replace("|", "\\|")
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    space = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{space}{text}{space}{fence}"

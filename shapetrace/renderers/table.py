@@ -1,0 +1,80 @@
+"""The table: a row for each tensor under its whole name, for wide terminals."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rich.text import Text
+
+from ..schema import Trace
+from .cells import Piece, cut, cut_front, escape, line, sizes, width_of
+from .columns import GAP, ROOMY, longest, share
+from .head import head
+from .output import output
+from .row import Row
+from .rows import rows
+from .style import Style
+from .words import NAME_STYLES, NOTHING, full_name, memory_of, said_below
+
+__all__ = ["flat", "table"]
+
+TITLES = ("tensor", "made by", "shape", "stride", "dtype", "memory")
+
+ENOUGH = 50
+LEAST_NEEDED = (4, 1, 3)
+"""While the first and the last column have neither the room they want nor this much, these go."""
+
+
+def table(trace: Trace, style: Style) -> str:
+    width = style.columns
+    found = flat(trace, style)
+    if not found:
+        return output([*head(trace, width), Text(NOTHING, "dim")], style)
+    grid = [cells(row, width < ROOMY) for row in found]
+    columns = list(zip(*grid, strict=True))
+    widths = [longest(map(width_of, column), title) for title, column in zip(TITLES, columns, strict=True)]
+    for place in LEAST_NEEDED:
+        if room_of(widths, width) < min(ENOUGH, widths[0] + widths[-1]):
+            widths[place] = 0
+    room = room_of(widths, width)
+    if widths[0] + widths[-1] > room:
+        memories = Counter([len(TITLES[-1]), *map(width_of, columns[-1])])
+        widths[0] = share(Counter(map(width_of, columns[0])), memories, room)
+        widths[-1] = room - widths[0]
+    titles = [[(title, "dim")] for title in TITLES]
+    return output([*head(trace, width), *(laid(line, widths) for line in (titles, *grid))], style)
+
+
+def room_of(widths: list[int], width: int) -> int:
+    """What the first and the last column share."""
+    return width - sum(size + GAP for size in widths[1:-1] if size) - GAP
+
+
+def flat(trace: Trace, style: Style) -> list[Row]:
+    """The rows that say something by themselves: those of modules only where there is more to say than their name."""
+    found = rows(trace, all=style.all, depth=style.depth)
+    return [row for row in found if row.tensor is not None or row.kind != "module" or row.others or row.remarks]
+
+
+def cells(row: Row, tight: bool) -> list[list[Piece]]:
+    """A row, cell by cell as in `TITLES`."""
+    if row.kind == "error":
+        return [[(escape(row.path), "red")], [], [], [], [], [(escape(row.name), "red")]]
+    sign, said = said_below(row)
+    made_by = " ".join(escape(word) for word in (row.maker, row.cls) if word)
+    name: list[Piece] = [(full_name(row), NAME_STYLES[row.kind])]
+    shape = stride = dtype = ""
+    if row.tensor is not None:
+        shape, stride = sizes(row.tensor.shape, tight=tight), sizes(row.tensor.stride, tight=tight)
+        dtype = escape(row.tensor.dtype)
+    memory = memory_of(row, sign + said)
+    return [name, [(made_by, "dim")], [(shape, "bold cyan")], [(stride, "dim")], [(dtype, "dim")], memory]
+
+
+def laid(cells: list[list[Piece]], widths: list[int]) -> Text:
+    at, placed = 0, []
+    for place, (pieces, width) in enumerate(zip(cells, widths, strict=True)):
+        if width:
+            placed.append(((cut if place else cut_front)(pieces, width), at))
+            at += width + GAP
+    return line(placed)
