@@ -34,7 +34,7 @@ OURS = str(Path(__file__).with_name("__init__.py"))
 """Where `trace` calls the model: no place in the user's code, and no variable of the user's."""
 
 FUSIBLE = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
-FUSED = "torch would run this in one fused kernel if nothing watched; watched, it runs step by step, equal to rounding"
+FUSED = "fused unless watched: torch runs it in one kernel then, and step by step under a watch, equal to rounding"
 
 
 class CallSlot:

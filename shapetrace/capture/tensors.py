@@ -50,8 +50,11 @@ LONGEST = 200
 
 
 class Known(msgspec.Struct, gc=False):
-    """What is known of a tensor while it lives. `version` is None where no change can be told by it; `plain` says that it
-    can be, and that reading it runs no code of a subclass."""
+    """What is known of a tensor while it lives.
+
+    version   None where no change can be told by it
+    plain     a change can be told by it, and to read it runs no code of a subclass
+    """
 
     ref: Callable[[], Any]
     version: int | None
