@@ -10,7 +10,7 @@ ShapetraceError
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 
 __all__ = ["FileError", "InputError", "LookupFailed", "ShapetraceError", "TargetError", "near"]
 
@@ -39,6 +39,8 @@ class LookupFailed(ShapetraceError, KeyError):
 
 
 def near(word: str, words: Iterable[str], *, most: int = 3) -> list[str]:
-    """The words a user may have meant, best first; case does not count."""
-    by_fold = {w.casefold(): w for w in words}
-    return [by_fold[match] for match in get_close_matches(word.casefold(), by_fold, n=most, cutoff=0.5)]
+    """The words a user may have meant, best first, equally good ones in their order; case does not count."""
+    by_fold = {known.casefold(): known for known in words}
+    close = set(get_close_matches(word.casefold(), by_fold, n=max(1, len(by_fold)), cutoff=0.5))
+    unlike = {fold: -SequenceMatcher(None, fold, word.casefold()).ratio() for fold in by_fold if fold in close}
+    return [by_fold[fold] for fold in sorted(unlike, key=unlike.__getitem__)[:most]]

@@ -1,122 +1,189 @@
-"""Trace files: JSON Lines, a header, then a line a call, then an end, so that one changed call is one line of a `git diff`.
+"""Trace files: JSON Lines, a header, then a line a call, then an end. A changed call is one line of a `git diff`.
 
-The place of a call among the others is its line and its `depth`; nothing is numbered. Nothing in a file is ever run, and
-what cannot be a trace is refused with the file, the line and what is wrong with it.
+The place of a call among the others is its line and its `depth`; nothing is numbered. Nothing in a file is ever run,
+and what cannot be a trace is refused with the file, the line and what is wrong with it.
 """
 
 from __future__ import annotations
 
+import errno
+import json
 import os
-import tempfile
+import re
+import secrets
 from collections.abc import Iterator
+from contextlib import suppress
 from os import PathLike
-from pathlib import Path
-from typing import TypeVar
+from stat import S_IMODE
 
 import msgspec
 
 from .errors import FileError
 from .schema import Call, Trace
 
-__all__ = ["FORMAT", "load", "save", "write"]
+__all__ = ["FORMAT", "encode", "load", "reason", "save", "write"]
 
 FORMAT = 1
-"""The version of the format. A change that an older shapetrace would misread raises it."""
+"""The version of the format. What an older shapetrace would refuse or misread, a new field for one, raises it."""
+
+BEGIN = b'{"shapetrace":'
+"""How the first line begins."""
 
 END = b'{"end":true}'
 """The last line: without it the file was cut short."""
 
-
-class Header(Trace, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
-    """The first line: the trace without its calls."""
-
-    shapetrace: int
+CALL = msgspec.json.Decoder(Call)
+UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
+HOW_TO_MAKE_ONE = "`shapetrace run TARGET --output FILE.jsonl` writes a trace file"
 
 
 def save(trace: Trace, path: str | PathLike[str]) -> None:
-    """Write `trace` to `path`, whole or not at all. `FileError` if it cannot be written."""
+    """Write `trace` to `path`, whole or not at all. `FileError` if it cannot be written, or could not be read again."""
+    deepest = 0
+    for number, call in enumerate(trace.calls):
+        try:
+            deepest = below(call, deepest)
+        except ValueError as error:
+            raise FileError(f"{shown(path)} cannot be written: call {number}, {call.name}: {error}") from None
     header = msgspec.to_builtins(msgspec.structs.replace(trace, calls=()))
-    lines = [msgspec.json.encode({"shapetrace": FORMAT, **header}), *map(msgspec.json.encode, trace.calls), END, b""]
+    lines = [encode({"shapetrace": FORMAT, **header}), *map(encode, trace.calls), END, b""]
     write(path, b"\n".join(lines))
+
+
+def encode(value: object) -> bytes:
+    """JSON in UTF-8. Half a character, as in a file name that is no UTF-8, is written as Python shows it: \\udcff."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, separators=(",", ":"))
+        return re.sub(r"[\ud800-\udfff]", lambda half: rf"\\u{ord(half[0]):x}", text).encode()
 
 
 def load(path: str | PathLike[str]) -> Trace:
     """Read a trace. `FileError` if `path` is no trace file, is cut short, or is of a newer format."""
     try:
         with open(path, "rb") as file:
-            return read(file, os.fspath(path))
+            return read(file, shown(path))
     except OSError as error:
-        raise FileError(f"{os.fspath(path)} cannot be read: {reason(error)}") from None
+        raise FileError(f"{shown(path)} cannot be read: {reason(error)}") from None
 
 
 def read(lines: Iterator[bytes], name: str) -> Trace:
-    first = next(lines, b"")
-    try:
-        version = msgspec.json.decode(first, type=dict[str, object]).get("shapetrace")
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        version = None
-    if type(version) is not int:
-        what = "is empty" if not first else "is not a shapetrace file: its first line is not a header"
-        raise FileError(f"{name} {what}; `shapetrace run TARGET --output FILE.jsonl` writes one")
-    if version > FORMAT:
-        raise FileError(f"{name} has format {version}, this shapetrace reads up to {FORMAT}: pip install -U shapetrace")
-    header = decode(HEADER, first, name, 1)
+    header = read_header(next(lines, b""), name)
     calls: list[Call] = []
+    deepest = 0
     for number, line in enumerate(lines, 2):
         if line.rstrip(b"\r\n") == END:
-            fields = {field: getattr(header, field) for field in Trace.__struct_fields__ if field != "calls"}
-            return Trace(**fields, calls=tuple(calls))
-        call = decode(CALL, line, name, number)
-        deepest = calls[-1].depth + 1 if calls else 0
-        if not 0 <= call.depth <= deepest:
-            raise FileError(f"{name}, line {number}: depth {call.depth} cannot follow here, from 0 to {deepest} can")
+            if next(lines, None) is not None:
+                raise FileError(f"{name}, line {number + 1}: the trace ended above; a file holds no more than one")
+            return msgspec.structs.replace(header, calls=tuple(calls))
+        try:
+            call = CALL.decode(line)
+            deepest = below(call, deepest)
+        except UNREADABLE as error:
+            raise unreadable(line, name, number, error) from None
         calls.append(call)
-    raise FileError(f"{name} is cut short: it ends after line {len(calls) + 1}, without its last line, {END.decode()}")
+    last = len(calls) + 1
+    raise FileError(
+        f"{name} is cut short: it ends after line {last}, without the last, {END.decode()}; record it again"
+    )
 
 
-T = TypeVar("T")
-HEADER = msgspec.json.Decoder(Header)
-CALL = msgspec.json.Decoder(Call)
-
-
-def decode(decoder: msgspec.json.Decoder[T], line: bytes, name: str, number: int) -> T:
+def read_header(line: bytes, name: str) -> Trace:
+    """The trace without its calls, from the first line."""
+    if not line:
+        raise FileError(f"{name} is empty; {HOW_TO_MAKE_ONE}")
+    is_ours = line.startswith(BEGIN) or BEGIN.startswith(line)
     try:
-        return decoder.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        if not line.endswith(b"\n"):
-            raise FileError(f"{name} is cut short: line {number} is not whole") from None
-        raise FileError(f"{name}, line {number}: {error}") from None
+        fields = msgspec.json.decode(line, type=dict[str, object])
+    except UNREADABLE as error:
+        if is_ours:
+            raise unreadable(line, name, 1, error) from None
+        fields = {}
+    version = fields.pop("shapetrace", None)
+    if type(version) is not int or version < 1:
+        raise FileError(f"{name} is no trace file: line 1 is no header; {HOW_TO_MAKE_ONE}")
+    if version > FORMAT:
+        raise FileError(
+            f"{name}, line 1: its format is {version}, and {FORMAT} is read here: pip install -U shapetrace"
+        )
+    if "calls" in fields:
+        raise FileError(f"{name} is one JSON object, made for other programs to read; {HOW_TO_MAKE_ONE}")
+    try:
+        return msgspec.convert(fields, Trace)
+    except UNREADABLE as error:
+        raise unreadable(line, name, 1, error) from None
+
+
+def below(call: Call, deepest: int) -> int:
+    """How deep the call after `call` can be. ValueError if `call` itself is deeper than `deepest`."""
+    if not 0 <= call.depth <= deepest:
+        can = f"0 to {deepest}" if deepest else "0"
+        raise ValueError(f"depth {call.depth} cannot stand here, {can} can")
+    return call.depth + 1
+
+
+def unreadable(line: bytes, name: str, number: int, error: Exception) -> FileError:
+    if not line.endswith(b"\n"):
+        return FileError(f"{name} is cut short: line {number} is not whole; record it again")
+    what = printable(str(error)) if line.strip() else "it is empty"
+    return FileError(f"{name}, line {number}: {what}; restore the file or record it again")
 
 
 def write(path: str | PathLike[str], content: bytes) -> None:
     """Put `content` at `path`, or leave what is there as it was. `FileError` if it cannot be written."""
-    target = Path(path)
-    scratch = None
     try:
-        target = target.resolve()  # a link stays, what it points to is replaced
-        if target.exists() and not target.is_file():
-            target.write_bytes(content)  # a device or a pipe: there is nothing to keep
-            return
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~umask()
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
-            scratch = file.name
+        if is_stream(os.fspath(path)):
+            # "wb" would empty the file that stdout was sent to with >>; and who reads a pipe may stop
+            with suppress(BrokenPipeError), open(path, "ab") as stream:
+                stream.write(content)
+        else:
+            replace(os.path.realpath(path), content)  # a link stays, what it points to is replaced
+    except OSError as error:
+        raise FileError(f"{shown(path)} cannot be written: {reason(error)}") from None
+
+
+STREAMS = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/")
+
+
+def is_stream(path: str) -> bool:
+    """Whether `path` is a pipe, a device, or what the shell has opened: there is nothing to keep, and no whole."""
+    return path.startswith(STREAMS) or (os.path.exists(path) and not os.path.isfile(path))
+
+
+def replace(target: str, content: bytes) -> None:
+    folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        raise OSError(f"there is no folder {shown(folder)}")
+    scratch = os.path.join(folder, f".shapetrace-{secrets.token_hex(8)}")
+    mode = S_IMODE(os.stat(target).st_mode) if os.path.lexists(target) else None
+    if mode is not None and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    try:
+        with open(scratch, "xb") as file:
+            if mode is not None:
+                os.chmod(scratch, mode)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(scratch, mode)
         os.replace(scratch, target)
-    except OSError as error:
-        raise FileError(f"{os.fspath(path)} cannot be written: {reason(error)}") from None
-    finally:
-        if scratch is not None and os.path.exists(scratch):
+    except BaseException:
+        with suppress(OSError):
             os.unlink(scratch)
+        raise
 
 
-def umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def shown(path: str | PathLike[str]) -> str:
+    return printable(os.fspath(path))
+
+
+def printable(text: str) -> str:
+    """`text` on one line, without what a terminal would obey: a file can say anything."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def reason(error: OSError) -> str:
+    """What went wrong, and what to do where there is more to do than the system says."""
+    if isinstance(error, IsADirectoryError):
+        return "it is a folder; name a file in it"
     return error.strerror or str(error)

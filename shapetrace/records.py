@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
 from .errors import LookupFailed, near
-from .schema import Call, TensorMeta, Trace
+from .schema import Call, TensorMeta, Trace, part
 
-__all__ = ["Branch", "Record", "Scope", "branches", "records", "scope"]
-
-
-class Branch(msgspec.Struct, frozen=True):
-    """A call with the calls that ran inside of it. `scope` is the path of the module whose forward made the call."""
-
-    call: Call
-    scope: str
-    children: list[Branch]
-
-
-def branches(trace: Trace) -> list[Branch]:
-    """The calls of `trace` as trees: those that nothing else ran inside of, in order. Usually one, the model."""
-    roots: list[Branch] = []
-    above: list[Branch] = []
-    for call in trace.calls:
-        del above[call.depth :]
-        inside = next((branch.call.path for branch in reversed(above) if branch.call.kind == "module"), "")
-        branch = Branch(call, inside, [])
-        (above[-1].children if above else roots).append(branch)
-        above.append(branch)
-    return roots
+__all__ = ["Record", "Scope", "part", "records", "scope"]
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -77,48 +56,54 @@ class Record(msgspec.Struct, frozen=True):
 
 def records(trace: Trace) -> Iterator[Record]:
     """Every tensor of the trace in the order the code comes by them; a module's result comes after what ran inside."""
-    for branch in branches(trace):
-        yield from _records(branch)
+    running: list[tuple[Call, str]] = []  # each with the path of the module whose forward made the call
+    for call in trace.calls:
+        while len(running) > call.depth:
+            yield from results(*running.pop())
+        running.append((call, inside(*running[-1]) if running else ""))
+        if call.kind == "module":
+            for key, tensor in call.inputs.items():
+                yield Record(call.path, key, call, key, tensor, is_input=True)
+    while running:
+        yield from results(*running.pop())
 
 
-def _records(branch: Branch) -> Iterator[Record]:
-    call = branch.call
-    if call.kind == "module":
-        for key, tensor in call.inputs.items():
-            yield Record(call.path, key, call, key, tensor, is_input=True)
-    for child in branch.children:
-        yield from _records(child)
+def inside(call: Call, path: str) -> str:
+    """The path of the module that what runs inside of `call` belongs to, if `call` itself belongs to `path`."""
+    return call.path if call.kind == "module" else path
+
+
+def results(call: Call, path: str) -> Iterator[Record]:
+    """What a call made in the forward of the module at `path`."""
     for key, tensor in call.outputs.items():
-        yield Record(branch.scope, name_of(call, key, branch.scope), call, key, tensor)
+        yield Record(path, name_of(call, key, path), call, key, tensor)
 
 
-def name_of(call: Call, key: str, scope: str) -> str:
-    """What the result at `key` of a call is called in the module at `scope`."""
+def name_of(call: Call, key: str, path: str) -> str:
+    """What the result at `key` of a call is called in the module at `path`."""
     variable = call.variable(key)
     if variable is not None or call.kind != "module":
         return variable or ""
-    return part(call.path.removeprefix(f"{scope}.") if scope else call.path or "output", key)
-
-
-def part(name: str, key: str) -> str:
-    """What stands at `key` of what is called `name`: "out[0]", "out.logits", or "out" itself."""
-    if not key:
-        return name
-    return f"{name}[{key}]" if key.isdigit() else f"{name}.{key}"
+    return part(call.path.removeprefix(f"{path}.") if path else call.path or "output", key)
 
 
 class Scope(dict[str, Record]):
-    """The tensors of one module by name. A name that is assigned again and again holds the last, as in the code."""
+    """The tensors of one module by name. A name that is assigned again and again holds the last, as in the code.
+
+    elsewhere   the names of other modules' tensors -> the paths of these modules
+    """
 
     def __init__(self, path: str) -> None:
         super().__init__()
         self.path = path
+        self.elsewhere: dict[str, dict[str, None]] = {}
 
     def __missing__(self, name: str) -> Record:
-        where = f"{self.path!r}" if self.path else "the model"
-        meant = near(name, self)
-        hint = f"did you mean {', '.join(meant)}?" if meant else f"it holds {', '.join(self) or 'none'}"
-        raise LookupFailed(f"{where} has no tensor {name!r}: {hint}")
+        if name in self.elsewhere:
+            tip = f"it is in {listed(map(called, self.elsewhere[name]), most=3)}"
+        else:
+            tip = hint(str(name), self)
+        raise LookupFailed(f"{called(self.path)} has no tensor {name!r}: {tip}")
 
 
 def scope(trace: Trace, path: str) -> Scope:
@@ -126,18 +111,35 @@ def scope(trace: Trace, path: str) -> Scope:
 
     Its own result is there as "output" ("output[0]", "output.logits") if no variable has that name.
     """
-    found = Scope(path)
-    results: dict[str, Record] = {}
-    for record in records(trace):
-        if record.path == path and record.name:
-            found[record.name] = record
-        if record.call.kind == "module" and record.call.path == path and not record.is_input:
-            results[part("output", record.key)] = record
     paths = dict.fromkeys(call.path for call in trace.calls if call.kind == "module" and call.path)
-    if path and path not in paths:
-        meant = near(path, paths) or list(paths)[:8]
-        hint = f"did you mean {', '.join(meant)}?" if meant else 'there is only the model itself, ""'
-        raise LookupFailed(f"no module {path!r} ran in this trace: {hint}")
-    for name, record in results.items():
+    if path != "" and path not in paths:
+        tip = hint(str(path), paths) if paths else 'there is only the model itself, ""'
+        raise LookupFailed(f"no module {path!r} ran in this trace: {tip}")
+    found = Scope(path)
+    output: dict[str, Record] = {}
+    for record in records(trace):
+        if record.name and record.path == path:
+            found[record.name] = record
+        elif record.name:
+            found.elsewhere.setdefault(record.name, {})[record.path] = None
+        if record.call.kind == "module" and record.call.path == path and not record.is_input:
+            output[part("output", record.key)] = record
+    for name, record in output.items():
         found.setdefault(name, record)
     return found
+
+
+def called(path: str) -> str:
+    return repr(path) if path else "the model"
+
+
+def hint(word: str, words: Collection[str]) -> str:
+    meant = near(word, words)
+    return f"did you mean {listed(meant)}?" if meant else f"there is {listed(words) or 'none'}"
+
+
+def listed(words: Iterable[str], most: int = 8) -> str:
+    """The first of many words."""
+    whole = list(words)
+    more = f" and {len(whole) - most} more" if len(whole) > most else ""
+    return ", ".join(whole[:most]) + more

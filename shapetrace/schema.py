@@ -17,15 +17,20 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection, Iterable
 from os import PathLike
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import msgspec
 
 if TYPE_CHECKING:
     from .records import Scope
 
-__all__ = ["Call", "TensorMeta", "Trace"]
+__all__ = ["Call", "TensorMeta", "Trace", "part"]
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Size = Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)]
+"""Bounds that hold for what a file says; a `Size` is -1 where it is ragged."""
 
 
 class TensorMeta(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -39,15 +44,15 @@ class TensorMeta(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     kind        the class, if it is not torch.Tensor: "Parameter", or a user's own
     """
 
-    shape: tuple[int, ...]
-    stride: tuple[int, ...] | None = None
+    shape: tuple[Size, ...]
+    stride: tuple[Size, ...] | None = None
     dtype: str = "float32"
     device: str = "cpu"
     layout: str = "strided"
     is_contiguous: bool = True
-    offset: int = 0
-    number: int | None = None
-    storage: int | None = None
+    offset: Count = 0
+    number: Count | None = None
+    storage: Count | None = None
     name: str | None = None
     kind: str | None = None
 
@@ -77,25 +82,22 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     name: str
     depth: int
     variables: dict[str, str] = {}
-    source: tuple[str, int] | None = None
+    source: tuple[str, Count] | None = None
     inputs: dict[str, TensorMeta] = {}
     outputs: dict[str, TensorMeta] = {}
     literals: dict[str, str] = {}
-    written: tuple[int, ...] = ()
+    written: tuple[Count, ...] = ()
     note: str | None = None
     error: str | None = None
 
     def variable(self, key: str) -> str | None:
         """The variable that holds the result at `key`, with the way into it: "q", "out[0]", "outputs.logits"."""
-        for whole in sorted(self.variables, key=len, reverse=True):
-            if key == whole:
-                return self.variables[whole]
-            rest = key[len(whole) :]
+        for whole, name in sorted(self.variables.items(), key=lambda item: len(item[0]), reverse=True):
+            rest = key.removeprefix(whole)
             if not whole:
-                digits = len(key) - len(key.lstrip("0123456789"))
-                return f"{self.variables['']}[{key[:digits]}]{key[digits:]}" if digits else f"{self.variables['']}.{key}"
-            if key.startswith(whole) and rest[0] in ".[":
-                return self.variables[whole] + rest
+                return part(name, key)
+            if key == whole or (rest != key and rest[0] in ".["):
+                return name + rest
         return None
 
 
@@ -118,7 +120,7 @@ class Trace(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     target: str
     model: str = ""
     description: str = ""
-    sizes: dict[str, int] = {}
+    sizes: dict[str, Size] = {}
     dtype: str = ""
     device: str = ""
     torch: str | None = None
@@ -133,6 +135,9 @@ class Trace(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
 
         return scope(self, path)
 
+    __iter__: ClassVar[None] = None  # or else Python asks for trace[0], trace[1], …
+    __contains__: ClassVar[None] = None
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write the trace as JSON Lines. The file is whole or not there: `FileError` if it cannot be written."""
         from .files import save
@@ -142,10 +147,12 @@ class Trace(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     def portable(self) -> Trace:
         """The trace without what another machine, torch version or edit of the source would change.
 
-        What stays: calls, names, variables, shapes, dtypes, literals. What goes: stride, contiguity, storage, numbers,
-        source lines, device and torch version.
+        What stays: calls, names, variables, shapes, dtypes, layouts, literals, notes and errors. What goes: stride,
+        contiguity, storage, numbers, source lines, torch version and device, also where a literal names it.
         """
-        return msgspec.structs.replace(self, torch=None, device="", calls=tuple(map(_portable, self.calls)))
+        devices = _devices(self.calls)
+        calls = tuple(_portable(call, devices) for call in self.calls)
+        return msgspec.structs.replace(self, torch=None, device="", calls=calls)
 
     def __str__(self) -> str:
         from .renderers import render
@@ -161,20 +168,39 @@ class Trace(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
         return notebook(self)
 
 
-def _portable(call: Call) -> Call:
-    def strip(tensors: dict[str, TensorMeta]) -> dict[str, TensorMeta]:
-        return {
-            key: TensorMeta(t.shape, dtype=t.dtype, layout=t.layout, name=t.name, kind=t.kind) for key, t in tensors.items()
-        }
+def _devices(calls: Iterable[Call]) -> set[str]:
+    """The devices that calls ran on, as literals write them: "'cuda:0'", and "'cuda'"."""
+    found = {tensor.device for call in calls for tensor in (*call.inputs.values(), *call.outputs.values())}
+    return {repr(name) for device in found for name in (device, device.partition(":")[0])}
 
+
+def _portable(call: Call, devices: Collection[str]) -> Call:
     return msgspec.structs.replace(
-        call, source=None, inputs=strip(call.inputs), outputs=strip(call.outputs), written=()
+        call,
+        source=None,
+        inputs={key: _portable_tensor(tensor) for key, tensor in call.inputs.items()},
+        outputs={key: _portable_tensor(tensor) for key, tensor in call.outputs.items()},
+        literals={key: text for key, text in call.literals.items() if text not in devices},
+        written=(),
     )
 
 
+def _portable_tensor(t: TensorMeta) -> TensorMeta:
+    return TensorMeta(t.shape, dtype=t.dtype, layout=t.layout, name=t.name, kind=t.kind)
+
+
+def part(name: str, key: str) -> str:
+    """What stands at `key` of what is called `name`: "out[0]", "out.logits", or `name` itself."""
+    if not key:
+        return name
+    index = INDEX.match(key)
+    return f"{name}[{index[0]}]{key[index.end() :]}" if index else f"{name}.{key}"
+
+
+INDEX = re.compile(r"[0-9]+(?![^.\[])")
+
+
 def itemsize(dtype: str) -> int:
-    """Bytes of one element of a dtype, by its name: "float32" -> 4."""
-    if dtype == "bool":
-        return 1
+    """Bytes of one element of a dtype, by its name: "float32" -> 4. No dtype of torch takes less than one."""
     bits = re.search(r"\d+", dtype)
-    return int(bits.group()) // 8 if bits else 0
+    return max(1, int(bits.group()) // 8) if bits else 1
