@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -216,6 +217,7 @@ def models() -> None:
 def run_and_show(request: Request, view: View) -> None:
     from .targets import Raised, record
 
+    warnings.filterwarnings("ignore", "Failed to initialize NumPy")  # torch says so where there is none; none is needed
     try:
         with redirect_stdout(sys.stderr):  # what the user's code prints is not the record
             trace = record(request)

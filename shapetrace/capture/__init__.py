@@ -10,6 +10,8 @@ from torch import nn
 from ..schema import Trace
 from .attach import Tap, attach, trace_of
 
+NOTHING = "nothing was seen: the model's class has a __call__ of its own"
+
 __all__ = ["Tap", "attach", "record", "trace", "trace_of"]
 
 
@@ -30,4 +32,4 @@ def record(
     """`trace`, for a forward that has keyword arguments of the same names."""
     with attach(model, functions=functions, ops=ops) as tap:
         model(*args, **kwargs)
-    return tap.traces[-1]
+    return tap.traces[-1] if tap.traces else Trace(type(model).__name__, type(model).__name__, notes=(NOTHING,))

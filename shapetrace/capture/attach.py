@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from string import ascii_uppercase
 from threading import get_ident
 from typing import Any
 
@@ -38,7 +39,7 @@ def attach(
     a forward belongs to its trace, until the next one begins. Without a block, only what runs inside a forward is seen.
 
     every       watch the first forward and then each `every`-th; the others run as if nothing were attached
-    on_trace    called with each trace when it is complete
+    on_trace    called with each trace when it is complete; forwards that it runs are not watched
     keep        how many traces, the newest, `Tap.traces` holds
     functions, ops   as for `shapetrace.trace`
     """
@@ -79,6 +80,7 @@ class Tap:
         self._watch: Watch | None = None
         self._block = ExitStack()
         self._in_block = False
+        self._in_callback = False
         self._slot = CallSlot(model, self._forward)
         self._slot.__enter__()
         self._attached = True
@@ -119,6 +121,8 @@ class Tap:
     def _forward(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A forward of the model, which is called through here while attached."""
         watch = self._watch
+        if self._in_callback:
+            return call(*args, **kwargs)
         if watch is not None and not (self._in_block and watch.idle):
             return watch.hooks.run(self._model, call, args, kwargs)  # from another thread, or from itself
         self._forwards += 1
@@ -145,13 +149,15 @@ class Tap:
             self._watch = None
             if watch.recorder.calls:
                 self._keep(watch.trace(error), error)
+            error = None  # it leads here through its traceback
 
     def _next(self, watch: Watch) -> Watch:
         """A forward begins. If one came before it in this block, what was seen since is complete."""
         if watch.seen_forward:
-            with watch.aside():
-                self._keep(watch.trace(None), None)
+            complete = watch.trace(None)
             watch.recorder.restart()
+            with watch.aside():
+                self._keep(complete, None)
         watch.seen_forward = True
         return watch
 
@@ -159,8 +165,17 @@ class Tap:
         self._complete.append(complete)
         if error is not None:
             mark(error, complete)
-        if self._on_trace is not None:
+        if self._on_trace is None:
+            return
+        self._in_callback = True
+        try:
             self._on_trace(complete)
+        except Exception as raised:
+            if error is None:
+                raise
+            note(error, f"shapetrace: on_trace raised {said(raised)}")  # the user's own exception goes on
+        finally:
+            self._in_callback = False
 
 
 class Watch:
@@ -190,6 +205,7 @@ class Watch:
 
     def __exit__(self, *_: object) -> None:
         self.lifetime.close()
+        self.hooks.aside = nullcontext  # so that nothing here leads back here, and all of it is freed at once
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -209,7 +225,7 @@ class Watch:
         calls = self.recorder.finish()
         tensors = (tensor for call in calls for tensor in (*call.inputs.values(), *call.outputs.values()))
         first = next((t for t in tensors if t.dtype.startswith(("float", "bfloat", "complex"))), None)
-        description = getattr(self.model, "description", "")
+        description = attribute(self.model, "description")
         return Trace(
             target=type(self.model).__name__,
             model=type(self.model).__name__,
@@ -226,9 +242,17 @@ class Watch:
 
 def sizes_of(model: nn.Module) -> dict[str, int]:
     """The axes that the model's configuration gives a size to: its attributes of one capital letter."""
-    config = getattr(model, "config", None)
-    letters = (letter for letter in dir(config) if len(letter) == 1 and letter.isupper()) if config is not None else ()
-    return {letter: size for letter in letters if type(size := getattr(config, letter)) is int}
+    config = attribute(model, "config")
+    sizes = {letter: attribute(config, letter) for letter in ascii_uppercase}
+    return {letter: size for letter, size in sizes.items() if type(size) is int}
+
+
+def attribute(thing: object, name: str) -> Any:
+    """An attribute of the user's, or None: it may be a property, and raise."""
+    try:
+        return getattr(thing, name, None)
+    except Exception:
+        return None
 
 
 def notes_of(calls: tuple[Call, ...]) -> tuple[str, ...]:
@@ -242,11 +266,18 @@ def notes_of(calls: tuple[Call, ...]) -> tuple[str, ...]:
 
 def mark(error: BaseException, trace: Trace) -> None:
     """Leave with an exception the record of what it ended, and a note of where in the model it was raised."""
-    failed = next((call for call in reversed(trace.calls) if call.error and call.error == trace.error), None)
     with suppress(AttributeError):  # an exception may have slots
         error.__dict__["__shapetrace__"] = trace
-        if failed is not None:
-            given = ", ".join(f"{key}: {list(tensor.shape)} {tensor.dtype}" for key, tensor in failed.inputs.items())
-            where = f"\n  {failed.source[0]}:{failed.source[1]}" if failed.source else ""
-            note = f"shapetrace: raised in {failed.path or trace.model} by {failed.name}({given}){where}"
-            error.__dict__.setdefault("__notes__", []).append(note)  # as `add_note`, which Python 3.10 lacks
+    failed = next((call for call in reversed(trace.calls) if call.error and call.error == trace.error), None)
+    if failed is not None:
+        given = ", ".join(f"{key}: {list(tensor.shape)} {tensor.dtype}" for key, tensor in failed.inputs.items())
+        where = f"\n  {failed.source[0]}:{failed.source[1]}" if failed.source else ""
+        note(error, f"shapetrace: raised in {failed.path or trace.model} by {failed.name}({given}){where}")
+
+
+def note(error: BaseException, text: str) -> None:
+    """As `add_note`, which Python 3.10 lacks; once, for an exception may be raised again."""
+    with suppress(AttributeError):
+        notes = error.__dict__.setdefault("__notes__", [])
+        if text not in notes:
+            notes.append(text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -34,7 +35,9 @@ OURS = str(Path(__file__).with_name("__init__.py"))
 """Where `trace` calls the model: no place in the user's code, and no variable of the user's."""
 
 FUSIBLE = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
-FUSED = "fused unless watched: torch runs it in one kernel then, and step by step under a watch, equal to rounding"
+FUSED = (
+    "fused unless watched: step by step under a watch, it is equal to rounding, and may differ where there is padding"
+)
 
 
 class CallSlot:
@@ -58,15 +61,38 @@ class CallSlot:
 
     def __exit__(self, *_: object) -> None:
         """Take this slot out; others may have been put around it since, and stay."""
-        outer = self.module.__dict__["_compiled_call_impl"]
-        if outer is not self:
-            while outer.inner is not self:
-                outer = outer.inner
-            outer.inner = self.inner
-        elif self.inner is None:
+        outer = self.module.__dict__.get("_compiled_call_impl")
+        if outer is self and self.inner is None:
             del self.module.__dict__["_compiled_call_impl"]
-        else:
+        elif outer is self:
             self.module.__dict__["_compiled_call_impl"] = self.inner
+        else:  # and if the module was compiled since, none of the chain is left
+            while isinstance(outer, CallSlot) and outer.inner is not self:
+                outer = outer.inner
+            if isinstance(outer, CallSlot):
+                outer.inner = self.inner
+        self.around = bare  # what it led to leads back here
+
+
+def bare(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return call(*args, **kwargs)
+
+
+class Hook(partial[None]):
+    """A hook that a copy or a pickle of its module does not take along: there, it does nothing."""
+
+    def __deepcopy__(self, _: object) -> Callable[..., None]:
+        return nothing
+
+    def __reduce__(self) -> Any:
+        return nothing_at_all, ()
+
+
+def nothing(*_: object) -> None: ...
+
+
+def nothing_at_all() -> Callable[..., None]:
+    return nothing
 
 
 class Form(msgspec.Struct, frozen=True, gc=False):
@@ -102,15 +128,12 @@ class HookRegistry:
         if known is not None:
             known[0].append(path)
         else:
-            kind = type(module)
-            if kind not in self.forms:
-                self.forms[kind] = form_of(kind)
-            self.modules[module] = [path], self.forms[kind]
+            self.modules[module] = [path], self._form(module)
         inside = f"{path}." if path else ""
         names = self.recorder.names
         for name, tensor in (*module._parameters.items(), *module._buffers.items()):
-            if tensor is not None:
-                names.setdefault(id(tensor), inside + name)
+            if tensor is not None and id(tensor) not in names:
+                names[id(tensor)] = weakref.ref(tensor), inside + name
         if reason := opaque(module):
             self.opaque[module] = reason
             return
@@ -120,7 +143,7 @@ class HookRegistry:
 
     def __enter__(self) -> HookRegistry:
         """Set the hooks as `register_forward_hook` does, but without its handles: they cost more than all the rest."""
-        before, after = self._before, self._after
+        before, after = Hook(self._before), Hook(self._after)
         for module in self.modules:
             if module in self.opaque and module is not self.model:
                 self.slots.append(CallSlot(module, partial(self.run, module)).__enter__())
@@ -137,16 +160,20 @@ class HookRegistry:
             self.slots.pop().__exit__()
         for module in self.modules:
             if module not in self.opaque and module is not self.model:
-                del module._forward_pre_hooks[self.id]
-                del module._forward_pre_hooks_with_kwargs[self.id]
-                del module._forward_hooks[self.id]
-                del module._forward_hooks_with_kwargs[self.id]
-                del module._forward_hooks_always_called[self.id]
-        self.modules = {}
+                module._forward_pre_hooks.pop(self.id, None)  # the user may have cleared them
+                module._forward_pre_hooks_with_kwargs.pop(self.id, None)
+                module._forward_hooks.pop(self.id, None)
+                module._forward_hooks_with_kwargs.pop(self.id, None)
+                module._forward_hooks_always_called.pop(self.id, None)
+        self.modules, self.opaque = {}, {}
 
-    def __deepcopy__(self, _: object) -> HookRegistry:
-        """A copy of a watched module is not watched: its hooks find it unknown here, and do nothing."""
-        return self
+    def _form(self, module: nn.Module) -> Form:
+        kind = type(module)
+        if "forward" in module.__dict__:
+            return form_of(kind, module.__dict__["forward"])
+        if kind not in self.forms:
+            self.forms[kind] = form_of(kind, getattr(module, "forward", None))
+        return self.forms[kind]
 
     def run(self, module: nn.Module, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a module whose call has been replaced: the model itself, or an opaque one."""
@@ -163,7 +190,7 @@ class HookRegistry:
         return result
 
     def _before(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self.recorder.thread == get_ident() and module in self.modules:
+        if self.recorder.thread == get_ident():
             self._enter(module, args, kwargs, sys._getframe(3))
 
     def _after(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: object) -> None:
@@ -181,14 +208,14 @@ class HookRegistry:
             frame = frame.f_back
         place = NOWHERE if frame is None or frame.f_code.co_filename == OURS else recorder.place(frame)
         with torch._C.DisableTorchFunction():
-            inputs, literals, _ = recorder.take(form.parameters, args, kwargs)
+            inputs, literals, seen = recorder.take(form.parameters, args, kwargs)
         note = None
         if form.fusible or self.opaque:
             note = self.opaque.get(module) or (FUSED if form.fusible and would_fuse(module) else None)
         path = paths[0] if len(paths) == 1 else self._path(paths)
         depth, at = recorder.depth, len(recorder.calls)
         handled = sys.exc_info()[1]
-        opened = Open(path, form.name, depth, place, inputs, literals, note, at, module, handled)
+        opened = Open(path, form.name, depth, place, inputs, literals, note, at, seen, module, handled)
         recorder.calls.append(opened)
         recorder.open.append(opened)
         recorder.path = path
@@ -206,10 +233,11 @@ class HookRegistry:
         return next((path for path in paths if path.startswith(inside)), paths[0])
 
 
-def form_of(kind: type[nn.Module]) -> Form:
-    forward = getattr(kind, "forward", None)  # a scripted class has none before it is made
-    code = getattr(inspect.unwrap(forward), "__code__", None) if callable(forward) else None
-    names = () if code is None else code.co_varnames[1 : code.co_argcount]
+def form_of(kind: type[nn.Module], forward: Any) -> Form:
+    function = inspect.unwrap(forward) if callable(forward) else None
+    code = getattr(function, "__code__", None)
+    bound = inspect.ismethod(forward) or inspect.ismethod(function)
+    names = () if code is None else code.co_varnames[bound : code.co_argcount]
     return Form(kind.__name__, (*names, *INDEX[len(names) :]), issubclass(kind, FUSIBLE))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from types import FrameType
 from typing import Any
 
@@ -115,7 +116,10 @@ class OpCalls(TorchDispatchMode):
         self.recorder = recorder
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        return self.recorder.run("op", str(func.overloadpacket), func, args, kwargs or {}, None)
+        written = written_keys(func)
+        return self.recorder.run(
+            "op", str(func.overloadpacket), func, args, kwargs or {}, None, lambda key: key.split("[")[0] in written
+        )
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -125,6 +129,17 @@ class OpCalls(TorchDispatchMode):
             return
         with _pop_mode_temporarily():
             yield
+
+
+@lru_cache(maxsize=4096)
+def written_keys(op: Any) -> frozenset[str]:
+    """The keys of the arguments that an aten op writes to, by its schema: positions, and names of keyword arguments."""
+    arguments = [
+        (index, argument)
+        for index, argument in enumerate(op._schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
+    return frozenset(argument.name if argument.kwarg_only else str(index) for index, argument in arguments)
 
 
 def function_name(function: Any) -> str | None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, takewhile
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Literal, cast
 
@@ -23,9 +24,16 @@ __all__ = ["INDEX", "MODULE_CALL", "NOWHERE", "Open", "Recorder"]
 
 INDEX = tuple(map(str, range(256)))
 DISPATCH = torch.overrides.__file__
-PLUMBING = frozenset({torch._jit_internal.__file__, torch.utils._contextlib.__file__})
+PLUMBING = frozenset(
+    {
+        torch._jit_internal.__file__,
+        torch.utils._contextlib.__file__,
+        __file__,
+        str(Path(__file__).with_name("modes.py")),
+    }
+)
 MODULE_CALL = torch.nn.modules.module.__file__
-"""Files of torch whose frames stand between a call and the code that made it."""
+"""Files whose frames stand between a call and the code that made it."""
 
 Place = tuple[dict[str, str], tuple[str, int] | None]
 EMPTY: dict[str, Any] = {}
@@ -35,7 +43,10 @@ NOWHERE: Place = (EMPTY, None)
 
 
 class Open(msgspec.Struct, eq=False):
-    """A module's call that has begun. `handled` is the exception that was being handled then: it is not its own."""
+    """A module's call that has begun. `handled` is the exception that was being handled then: it is not its own.
+
+    `seen` are the tensors it was given, to see later which have changed.
+    """
 
     path: str
     name: str
@@ -45,22 +56,23 @@ class Open(msgspec.Struct, eq=False):
     literals: dict[str, str]
     note: str | None
     at: int
+    seen: Sequence[Known]
     module: torch.nn.Module | None
     handled: BaseException | None
 
-    def close(self, outputs: dict[str, TensorMeta], error: str | None = None) -> Call:
+    def close(self, outputs: dict[str, TensorMeta], written: tuple[int, ...] = (), error: str | None = None) -> Call:
         variables, source = self.place
         return Call(
-            "module", self.path, self.name, self.depth, variables, source, self.inputs, outputs, self.literals, (),
+            "module", self.path, self.name, self.depth, variables, source, self.inputs, outputs, self.literals, written,
             self.note, error,
         )  # fmt: skip
 
 
 class Recorder:
-    """Keeps the calls of one trace. `names` holds the dotted name of each parameter and buffer, by `id`."""
+    """Keeps the calls of one trace. `names` holds a weak reference and the dotted name of each parameter and buffer."""
 
     def __init__(self) -> None:
-        self.names: dict[int, str] = {}
+        self.names: dict[int, tuple[Callable[[], Any], str]] = {}
         self.thread = threading.get_ident()
         self.places: dict[int, dict[int, Place]] = {}
         self.returns: dict[int, dict[int, tuple[Place, str | None]]] = {}
@@ -71,6 +83,8 @@ class Recorder:
         """Begin the next trace."""
         self.table = TensorTable(self.names)
         self.calls: list[Call | Open] = []
+        self.writes: list[tuple[int, int | None]] = []
+        """Number of calls by then, and the storage that was written to."""
         self.open: list[Open] = []
         self.path = ""
         self.depth = 0
@@ -85,10 +99,13 @@ class Recorder:
         """It ends, and with it what it left open inside: a `KeyboardInterrupt` passes hooks by."""
         opened = self.open
         while (inner := opened.pop()) is not call:
-            self.calls[inner.at] = inner.close(EMPTY, None if error is None else said(error))
+            self.calls[inner.at] = inner.close(EMPTY, error=None if error is None else said(error))
         self.path = opened[-1].path if opened else ""
         self.depth = call.depth
-        self.calls[call.at] = call.close(self.outputs(result)) if error is None else call.close(EMPTY, said(error))
+        if error is None:
+            self.calls[call.at] = call.close(self.outputs(result), self.written_inside(call) if call.seen else ())
+        else:
+            self.calls[call.at] = call.close(EMPTY, error=said(error))
 
     # A function, or an op
 
@@ -100,8 +117,12 @@ class Recorder:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         frame: FrameType | None,
+        changes: Callable[[str], bool] | None = None,
     ) -> Any:
-        """Run it; keep it if a tensor came of it or was changed by it, if it failed, or if others ran inside."""
+        """Run it; keep it if a tensor came of it or was changed by it, if it failed, or if others ran inside.
+
+        `changes` says of an op whether it writes to the argument at a key; below autograd no version moves.
+        """
         variables, source = self.place(frame)
         inputs, literals, seen = self.take(INDEX, args, kwargs)
         calls, depth, path = self.calls, self.depth, self.path
@@ -120,8 +141,10 @@ class Recorder:
         written: tuple[int, ...] = ()
         for known in seen:
             if not known.plain or known.version != known.ref()._version:
-                written = self.written(name, seen)
+                written = self.written(name, inputs, literals, seen)
                 break
+        if changes is not None:
+            written = tuple([meta.number or 0 for key, meta in inputs.items() if changes(key)])
         if outputs or written or len(calls) > at:
             calls.insert(at, Call(kind, path, name, depth, variables, source, inputs, outputs, literals, written))
         return result
@@ -173,17 +196,37 @@ class Recorder:
             return EMPTY
         return {key: self.table.describe(tensor).meta for key, tensor in collect(result, "", {})}
 
-    def written(self, name: str, seen: Sequence[Known]) -> tuple[int, ...]:
-        """The numbers of those tensors that a call changed; an inference tensor tells only by the function's name."""
-        changed: dict[int, None] = {}
+    def written(
+        self, name: str, inputs: Mapping[str, TensorMeta], literals: Mapping[str, str], seen: Sequence[Known]
+    ) -> tuple[int, ...]:
+        """The numbers of those tensors that a function changed.
+
+        Views share a version, so of several on one memory it is `out`, or the first, as is torch's way. An inference
+        tensor has none, and tells only by the function's name.
+        """
+        changed: dict[int | None, TensorMeta] = {}
         for known in seen:
+            meta = known.meta
             if known.version is None:
-                is_written = known is seen[0] and writes_first(name)
+                moved = meta is inputs.get("out") or (known is seen[0] and writes_first(name, literals))
             else:
-                is_written = known.version != version_of(known.ref())
-            if is_written:
-                changed[known.meta.number or 0] = None
-        return tuple(changed) if changed else ()
+                moved = known.version != version_of(known.ref())
+            if moved and (meta.storage is None or meta.storage not in changed or meta is inputs.get("out")):
+                changed[meta.storage] = meta
+        self.writes += [(len(self.calls), storage) for storage in changed]
+        return tuple([meta.number or 0 for meta in changed.values()])
+
+    def written_inside(self, call: Open) -> tuple[int, ...]:
+        """The numbers of those tensors given to a module whose memory something inside of it wrote to."""
+        storages = {storage for _, storage in takewhile(lambda write: write[0] > call.at, reversed(self.writes))}
+        return tuple(
+            [
+                known.meta.number or 0
+                for known in call.seen
+                if known.meta.storage in storages
+                or (known.version is not None and known.version != version_of(known.ref()))
+            ]
+        )
 
     # Where a call was made
 
@@ -225,20 +268,32 @@ class Recorder:
 
 
 def calling_frame(frame: FrameType | None) -> FrameType | None:
-    """The frame that made a call, from the frame that torch was asked from.
+    """The frame of the code that made a call, from the frame that torch was asked from.
 
-    A function of torch that is written in Python asks through `handle_torch_function`, from a frame of its own.
+    A function of torch that is written in Python asks through `handle_torch_function`, from a frame of its own; modes
+    and subclasses, a user's or those of another trace, pass a call on from their `__torch_function__`.
     """
-    if frame is not None and frame.f_code.co_filename == DISPATCH:
-        frame = frame.f_back and frame.f_back.f_back
-    while frame is not None and frame.f_code.co_filename in PLUMBING:
-        frame = frame.f_back
-    return frame
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename == DISPATCH:
+            frame = frame.f_back and frame.f_back.f_back
+        elif code.co_filename in PLUMBING or code.co_name == "__torch_function__":
+            frame = frame.f_back
+        else:
+            return frame
+    return None
 
 
-def writes_first(name: str) -> bool:
+IN_PLACE = frozenset(
+    """__setitem__ __iadd__ __isub__ __imul__ __imatmul__ __itruediv__ __ifloordiv__ __imod__ __ipow__ __iand__ __ior__
+    __ixor__ __ilshift__ __irshift__ __idiv__""".split()
+)
+
+
+def writes_first(name: str, literals: Mapping[str, str]) -> bool:
     """Whether a function changes its first tensor, by torch's way of naming: for tensors without a version."""
-    return name == "__setitem__" or (name.endswith("_") and not name.endswith("__")) or name.startswith("__i")
+    in_place = name in IN_PLACE or (name.endswith("_") and not name.endswith("__"))
+    return in_place or literals.get("inplace") == "True"
 
 
 def said(error: BaseException) -> str:

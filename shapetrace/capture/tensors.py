@@ -63,9 +63,9 @@ class Known(msgspec.Struct, gc=False):
 
 
 class TensorTable:
-    """The tensors of one trace. `names` gives the `id` of a parameter or buffer its dotted name."""
+    """The tensors of one trace. `names` gives the `id` of a parameter or buffer a reference and its dotted name."""
 
-    def __init__(self, names: Mapping[int, str]) -> None:
+    def __init__(self, names: Mapping[int, tuple[Callable[[], Any], str]]) -> None:
         self.names = names
         self.known: dict[int, Known] = {}
         self.storages: dict[int, int] = {}
@@ -115,7 +115,7 @@ class TensorTable:
                         tensor.storage_offset(),
                         number,
                         memory,
-                        self.names.get(id(tensor)),
+                        None if id(tensor) not in self.names else self._name(tensor),
                         None if kind is torch.Tensor else "Parameter",
                     ),
                 )
@@ -144,9 +144,14 @@ class TensorTable:
             offset=attempt(tensor.storage_offset) or 0,
             number=number,
             storage=attempt(lambda: self._storage(tensor)),
-            name=self.names.get(id(tensor)),
+            name=self._name(tensor),
             kind=None if type(tensor) is torch.Tensor else type(tensor).__name__,
         )
+
+    def _name(self, tensor: torch.Tensor) -> str | None:
+        """Its dotted name; another tensor may have got the `id` of a buffer that the forward replaced."""
+        ref, name = self.names.get(id(tensor), (lambda: None, None))
+        return name if ref() is tensor else None
 
     def _storage(self, tensor: torch.Tensor) -> int:
         """The number of its storage. A weak reference of torch's own holds the address, not the memory."""
@@ -187,28 +192,31 @@ def whole_numbers(sizes: Iterable[object]) -> tuple[int, ...]:
     return tuple(size if isinstance(size, int) else -1 for size in sizes)
 
 
-def collect(value: Any, key: str, literals: dict[str, str], depth: int = 0) -> list[tuple[str, torch.Tensor]]:
+def collect(
+    value: Any, key: str, literals: dict[str, str], above: tuple[int, ...] = ()
+) -> list[tuple[str, torch.Tensor]]:
     """Each tensor inside `value` with its key; what is none is written into `literals`.
 
-    Tuples, lists, mappings (so `ModelOutput`) and dataclasses are looked into; one that holds no tensor is one literal.
+    Tuples, lists, mappings (so `ModelOutput`) and dataclasses are looked into; one that holds no tensor is one literal,
+    and so is one that is inside itself.
     """
     kind = type(value)
     if issubclass(kind, torch.Tensor):
         return [(key, value)]
     parts = parts_of(cast(Hashable, kind))
-    if parts is None or depth > DEEPEST:
+    if parts is None or id(value) in above or len(above) > DEEPEST:
         literals[key] = literal(value)
         return []
     found: list[tuple[str, torch.Tensor]] = []
     others: dict[str, str] = {}
-    for name, part in islice(parts(value), MOST):
+    for name, part in first_parts(parts, value):
         inner = name if not key else f"{key}[{name}]" if name[:1].isdigit() else f"{key}.{name}"
         if type(part) in PLAIN:
             found.append((inner, part))
         elif type(part) in ARGUMENTS:
             others[inner] = repr(part)
         else:
-            found += collect(part, inner, others, depth + 1)
+            found += collect(part, inner, others, (*above, id(value)))
     if found:
         literals.update(others)
     else:
@@ -222,17 +230,27 @@ Parts = Callable[[Any], Iterable[tuple[str, Any]]]
 @lru_cache(maxsize=1024)
 def parts_of(kind: Any) -> Parts | None:
     """How to take a structure of this class apart into names and values; None if it is not one."""
-    fields = getattr(kind, "_fields", None)
-    if issubclass(kind, tuple) and isinstance(fields, tuple):
-        return partial(zip, fields)
     if issubclass(kind, (list, tuple)):
         return lambda value: zip(map(str, count()), value)  # noqa: B905  (one is endless)
     if issubclass(kind, Mapping):
-        return lambda value: ((name if type(name) is str else literal(name), part) for name, part in value.items())
+        return lambda value: ((name_in_mapping(name), part) for name, part in value.items())
     if dataclasses.is_dataclass(kind):
         names = [field.name for field in dataclasses.fields(kind)]
         return lambda value: ((name, getattr(value, name, None)) for name in names)
     return None
+
+
+def name_in_mapping(name: object) -> str:
+    """A name is written as it is, anything else as Python does: "a.b" must not read as the b of a."""
+    return name if type(name) is str and name.isidentifier() else literal(name)
+
+
+def first_parts(parts: Parts, value: Any) -> list[tuple[str, Any]]:
+    """A mapping is a user's code, and may fail where it is looked into."""
+    try:
+        return list(islice(parts(value), MOST))
+    except Exception:
+        return []
 
 
 def join_keys(outer: str, inner: str) -> str:

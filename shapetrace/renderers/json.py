@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ..files import FORMAT
+from ..files import FORMAT, encode
 from ..schema import Trace
 from .style import Style
 
@@ -21,4 +21,4 @@ __all__ = ["json"]
 def json(trace: Trace, style: Style) -> str:
     """The whole trace; a style changes nothing about it."""
     del style
-    return msgspec.json.encode({"shapetrace": FORMAT, **msgspec.to_builtins(trace)}).decode()
+    return encode({"shapetrace": FORMAT, **msgspec.to_builtins(trace)}).decode()

@@ -89,19 +89,38 @@ def test_every_counts_in_a_block_too() -> None:
     assert [trace.calls[0].inputs["input"].shape[0] for trace in tap.traces] == [1, 3, 5]
 
 
-def test_a_callback_may_run_the_model_itself() -> None:
-    model = nn.Linear(2, 2)
+def test_a_callback_may_run_the_model_itself_and_that_is_not_watched() -> None:
+    model, x = nn.Linear(2, 2), torch.zeros(1, 2)
     runs: list[int] = []
 
     def again(trace: Trace) -> None:
         runs.append(len(trace.calls))
-        if len(runs) < 3:
-            model(torch.zeros(1, 2))
+        model(x)
 
     handle = shapetrace.attach(model, on_trace=again)
-    model(torch.zeros(1, 2))
+    model(x)
     handle.detach()
+    assert runs == [2]
+    with shapetrace.attach(model, on_trace=again):
+        model(x)
+        model(x)
     assert runs == [2, 2, 2]
+
+
+def test_a_callback_that_raises_does_not_take_the_place_of_the_models_own_exception() -> None:
+    def fail(trace: Trace) -> None:
+        raise OSError("disk")
+
+    handle = shapetrace.attach(Broken(), on_trace=fail)
+    with pytest.raises(RuntimeError, match="mat1 and mat2") as caught:
+        handle._model(torch.zeros(3, 4))
+    handle.detach()
+    assert caught.value.__notes__[-1] == "shapetrace: on_trace raised OSError: disk"
+
+    model, x = nn.ReLU(), torch.zeros(1)
+    with pytest.raises(OSError, match="disk"), shapetrace.attach(model, on_trace=fail) as tap:
+        model(x)
+    assert len(tap.traces) == 1
 
 
 def test_gradient_checkpointing_is_traced_with_the_forward_that_backward_runs_again() -> None:

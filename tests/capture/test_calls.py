@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 import shapetrace
 from shapetrace import Call, Trace
@@ -186,7 +187,8 @@ class Output:
         (lambda x: {"a": x, "b": {"c": x}}, ["a", "b.c"]),
         (lambda x: {0: x}, ["0"]),
         (lambda x: OrderedDict(logits=x), ["logits"]),
-        (lambda x: Pair(x, x), ["left", "right"]),
+        (lambda x: Pair(x, x), ["0", "1"]),
+        (lambda x: {"a": {"b": x}, "a.b": x, 1: x, "1": x}, ["a.b", "'a.b'", "1", "'1'"]),
         (lambda x: Output(x, (x, x)), ["logits", "hidden[0]", "hidden[1]"]),
         (lambda x: None, []),
         (lambda x: "text", []),
@@ -200,6 +202,7 @@ class Output:
         "int key",
         "ordered dict",
         "named tuple",
+        "odd keys",
         "dataclass",
         "none",
         "str",
@@ -337,3 +340,138 @@ def test_the_header_says_what_ran() -> None:
 
 def modules(trace: Trace) -> list[tuple[str, int]]:
     return [(call.path, call.depth) for call in trace.calls if call.kind == "module"]
+
+
+def test_a_tensor_that_takes_the_place_of_a_buffer_does_not_take_its_name() -> None:
+    class Mean(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("mean", torch.zeros(4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            for _ in range(20):
+                self.mean = self.mean * 0.9 + x.mean(0)
+                x = x * 2
+            return x
+
+    found = shapetrace.trace(Mean(), torch.zeros(2, 4)).calls[1:]
+    names = [tensor.name for call in found for tensor in (*call.inputs.values(), *call.outputs.values())]
+    assert names.count("mean") == 1
+
+
+def test_names_are_those_of_the_models_code_under_two_taps_and_under_modes_of_the_user() -> None:
+    class Passing(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            wrong = func(*args, **(kwargs or {}))
+            return wrong
+
+    def forward(model: Any, x: Tensor) -> Tensor:
+        a = x + 1
+        with Passing():
+            b = F.softmax(a, -1)
+        c = model.act(b)
+        return c
+
+    model = Forward(forward, act=nn.ReLU())
+    x = torch.zeros(2)
+    with shapetrace.attach(model) as outer, shapetrace.attach(model) as inner:
+        model(x)
+    for tap in (outer, inner):
+        named = [(call.name, call.variables) for call in tap.traces[0].calls if call.variables]
+        assert named == [("add", {"": "a"}), ("softmax", {"": "b"}), ("ReLU", {"": "c"})]
+
+
+def test_of_views_that_share_a_version_only_the_one_written_to_is_named() -> None:
+    def forward(model: nn.Module, h: Tensor) -> Tensor:
+        last = h[1]
+        h[0] = last
+        a, b = h.chunk(2)
+        a.add_(b)
+        return h
+
+    found = calls(forward, torch.zeros(2, 3))
+    put = next(call for call in found if call.name == "__setitem__")
+    add = next(call for call in found if call.name == "add_")
+    assert put.written == (put.inputs["0"].number,)
+    assert add.written == (add.inputs["0"].number,)
+
+
+@pytest.mark.parametrize("change", [lambda x: x[0].add_(1), lambda x: x.data.add_(1), lambda x: x.relu_()])
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+def test_a_module_that_writes_to_what_it_was_given_by_whatever_way_has_written_to_it(change: Any, context: Any) -> None:
+    def inner(model: nn.Module, x: Tensor) -> Tensor:
+        change(x)
+        return x
+
+    model = Forward(lambda m, x: m.inner(x), inner=Forward(inner))
+    with context():
+        trace = shapetrace.trace(model, torch.zeros(2, 2))
+    part = next(call for call in trace.calls if call.path == "inner")
+    assert part.written == (part.inputs["0"].number,)
+    assert part.outputs[""].number == part.inputs["0"].number
+
+
+def test_in_inference_mode_questions_write_nothing_and_inplace_and_out_do() -> None:
+    def forward(model: nn.Module, x: Tensor, i: Tensor) -> Tensor:
+        int(i)
+        y = ~i
+        F.relu(x, inplace=True)
+        torch.add(x, 1, out=x)
+        return x
+
+    with torch.inference_mode():
+        found = calls(forward, torch.zeros(2), torch.tensor(1))
+    assert [(call.name, len(call.written)) for call in found] == [("__invert__", 0), ("relu", 1), ("add", 1)]
+
+
+def test_an_aten_op_that_writes_says_so() -> None:
+    trace = shapetrace.trace(Forward(lambda m, x: x.add_(1)), torch.zeros(2), ops=True)
+    op = trace.calls[-1]
+    assert (op.name, op.written) == ("aten.add_", (op.inputs["0"].number,))
+
+
+def test_arguments_go_by_the_names_of_the_forward_that_runs() -> None:
+    class Static(nn.Module):
+        @staticmethod
+        def forward(x: Tensor, mask: Tensor) -> Tensor:
+            return x
+
+    replaced = nn.ReLU()
+    replaced.forward = lambda mask, x: x  # type: ignore[method-assign,assignment,misc]
+    model = Forward(lambda m, a, b: m.static(a, b) + m.replaced(a, b), static=Static(), replaced=replaced)
+    trace = shapetrace.trace(model, torch.zeros(1), torch.ones(1))
+    assert [list(call.inputs) for call in trace.calls if call.path][:2] == [["x", "mask"], ["mask", "x"]]
+
+
+def test_a_mapping_that_fails_when_it_is_looked_into_is_an_argument_like_any_other() -> None:
+    class Fragile(dict[str, Any]):
+        def items(self) -> Any:
+            raise RuntimeError("not now")
+
+    assert shapetrace.trace(Forward(lambda m, x: None), Fragile(a=1)).calls[0].literals == {"0": "<Fragile>"}
+
+
+def test_what_a_model_says_of_itself_may_fail() -> None:
+    class Model(nn.Module):
+        @property
+        def config(self) -> Any:
+            raise RuntimeError("none yet")
+
+        @property
+        def description(self) -> str:
+            raise RuntimeError("none yet")
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x
+
+    trace = shapetrace.trace(Model(), torch.zeros(1))
+    assert (trace.sizes, trace.description) == ({}, "")
+
+
+def test_a_model_whose_class_replaces_call_gives_a_trace_that_says_nothing_was_seen() -> None:
+    class Own(nn.Module):
+        def __call__(self, x: Tensor) -> Tensor:
+            return x
+
+    trace = shapetrace.trace(Own(), torch.zeros(1), functions=False)
+    assert (trace.calls, trace.notes) == ((), ("nothing was seen: the model's class has a __call__ of its own",))

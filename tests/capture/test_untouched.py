@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import pickle
@@ -294,11 +295,38 @@ def test_a_copy_and_a_pickle_of_a_watched_model_are_not_watched() -> None:
     assert handle.traces == []
 
     with shapetrace.attach(model) as tap:
-        copied = copy.deepcopy(model)
+        copied, pickled = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
         copied(x)
+        pickled(x)
     assert [call.name for call in tap.traces[0].calls if call.kind == "module"] == []
-    copied[0]._forward_pre_hooks.clear()  # what was copied with the hooks on has them too, but they do nothing
-    copied[0]._forward_hooks.clear()
+    assert len(pickle.dumps(copied)) < 4000
+
+
+def test_a_model_is_freed_as_soon_as_it_would_be_and_no_weak_reference_to_its_parameters_is_left() -> None:
+    gc.disable()
+    try:
+        for functions in (True, False):
+            model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+            shapetrace.trace(model, torch.zeros(1, 2), functions=functions)
+            assert weakref.getweakrefcount(model[0].weight) == 0
+            with contextlib.suppress(RuntimeError):
+                shapetrace.trace(model, torch.zeros(1, 3))
+            assert weakref.getweakrefcount(model[0].weight) == 0
+            gone = weakref.ref(model)
+            del model
+            assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_a_model_that_is_compiled_while_watched_and_hooks_that_are_cleared_do_not_stop_the_end() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    with shapetrace.attach(model):
+        model._compiled_call_impl = model._call_impl  # as Module.compile does, without the time it takes
+        model[0]._forward_hooks.clear()
+        model[0]._forward_pre_hooks.clear()
+    assert "_compiled_call_impl" in vars(model)
+    model._compiled_call_impl = None
 
 
 @pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu")])

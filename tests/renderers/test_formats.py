@@ -105,3 +105,8 @@ def test_json_is_the_header_of_a_file_with_its_calls(small: Small) -> None:
 def test_json_is_whole_whatever_the_style(small: Small) -> None:
     trace = small(3)
     assert render(trace, Style(depth=0, width=40), "json") == render(trace, Style(all=True), "json")
+
+
+def test_json_of_a_name_that_is_no_utf_8_is_written_as_python_shows_it() -> None:
+    trace = Trace("net\udcff.py:build")
+    assert json.loads(render(trace, format="json"))["target"] == r"net\udcff.py:build"
