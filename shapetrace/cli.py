@@ -171,7 +171,10 @@ def run(
     view = View(content(format, output), output, all, depth, width)
     letters = (f"--{name}={text}" for name, text in context.params.items() if name.isupper() and text is not None)
     others = tuple(option.name for option in context.command.params if option.name and not option.name.isupper())
-    run_and_show(Request(target, (*letters, *context.args), tuple(input or ()), seed, ops, others), view)
+    given = tuple(
+        name for name in others if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
+    )
+    run_and_show(Request(target, (*letters, *context.args), tuple(input or ()), seed, ops, others, given), view)
 
 
 @app.command()
@@ -231,8 +234,12 @@ def run_and_show(request: Request, view: View) -> None:
 
 
 def content(format: str | None, output: Path | None) -> str:
-    """What to write. `FileError` if neither `format` nor the name of the file says."""
+    """What to write. `FileError` if neither `format` nor the name of the file says, or both do and differ."""
     if format is not None:
+        if output is not None and output.suffix == ".jsonl":
+            raise FileError(
+                f"{output} would keep the record, which is not {format}: leave --format out, or name it .txt"
+            )
         return format
     if output is None:
         return "tree"

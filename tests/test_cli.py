@@ -57,6 +57,20 @@ def interrupted():
 
 def nothing():
     pass
+
+
+def own(depth: int = 1, seed: int = 0):
+    print("depth", depth, "seed", seed)
+    return Net(), (torch.zeros(1, 2),)
+
+
+def strange():
+    class Strange(nn.Module):
+        def forward(self, x):
+            y = x + 1
+            raise GeneratorExit("enough")
+
+    return Strange(), (torch.zeros(1, 2),)
 """
 
 
@@ -234,6 +248,13 @@ TARGETS = """\
   in a module          package.module:build"""
 
 ERRORS = {
+    "run net.py:own --depth 5 --seed 3": (
+        "both net.py:own and `run` take --depth and --seed; what follows -- is for net.py:own: "
+        "run net.py:own -- --depth …"
+    ),
+    "run gpt --format json --output gpt.jsonl": (
+        "gpt.jsonl would keep the record, which is not json: leave --format out, or name it .txt"
+    ),
     "run gtp": f"no model is called 'gtp': did you mean gpt?\n{TARGETS}",
     "run q": f"no model is called 'q'\n{TARGETS}",
     "run nte.py:build": "nte.py:build: there is no file nte.py: did you mean net.py?",
@@ -488,3 +509,17 @@ def test_an_interrupt_while_a_model_runs_ends_it_silently(tmp_path: Path) -> Non
 def test_the_shell_can_complete_the_names_of_models() -> None:
     words = {"_SHAPETRACE_COMPLETE": "complete_bash", "COMP_WORDS": "shapetrace run g", "COMP_CWORD": "2"}
     assert process(environment=words) == (0, "gpt\n", "")
+
+
+def test_an_option_that_both_have_goes_to_the_builder_after_two_dashes(run: Run) -> None:
+    status, out, err = run("run", "net.py:own", "--", "--depth", "5", "--seed", "3")
+    assert (status, err) == (0, "depth 5 seed 3\n")
+    status, out, err = run("run", "net.py:own", "--depth", "0", "--", "--depth", "5")
+    assert (status, err) == (0, "depth 5 seed 0\n")
+
+
+def test_a_forward_that_raises_what_is_no_exception_is_shown_up_to_there(run: Run) -> None:
+    status, out, err = run("run", "net.py:strange")
+    assert status == 2
+    assert "├─ y  +" in out
+    assert "GeneratorExit: enough" in err

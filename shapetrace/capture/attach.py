@@ -266,7 +266,7 @@ def notes_of(calls: tuple[Call, ...]) -> tuple[str, ...]:
 
 def mark(error: BaseException, trace: Trace) -> None:
     """Leave with an exception the record of what it ended, and a note of where in the model it was raised."""
-    with suppress(AttributeError):  # an exception may have slots
+    with suppress(Exception):
         error.__dict__["__shapetrace__"] = trace
     failed = next((call for call in reversed(trace.calls) if call.error and call.error == trace.error), None)
     if failed is not None:
@@ -277,7 +277,7 @@ def mark(error: BaseException, trace: Trace) -> None:
 
 def note(error: BaseException, text: str) -> None:
     """As `add_note`, which Python 3.10 lacks; once, for an exception may be raised again."""
-    with suppress(AttributeError):
+    with suppress(Exception):  # it is the user's, and may have slots, or notes of another kind
         notes = error.__dict__.setdefault("__notes__", [])
         if text not in notes:
             notes.append(text)

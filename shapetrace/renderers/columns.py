@@ -17,6 +17,9 @@ GAP = 2
 NAME, MEMORY = 16, 12
 """The least that the first and the last column are left with, before strides are cut."""
 
+SHORTEST = 10
+"""What a name keeps when it gives way to what made it."""
+
 ROOMY = 100
 """From this width on there is a space after each comma of a shape, and levels are three columns apart, not two."""
 
@@ -82,5 +85,11 @@ def lost(widths: Counter[int], room: int) -> int:
 
 
 def fit(name: list[Piece], width: int) -> list[Piece]:
-    """A name without its class if that does not fit, and cut if it still does not."""
-    return name if width_of(name) <= width else cut(name[:-1], width)
+    """A name without its class if that does not fit; then it is cut, but not what made it, which tells rows apart."""
+    if width_of(name) <= width:
+        return name
+    *guide, word, maker = name[:-1]
+    room = width - width_of([*guide, maker])
+    if width_of([word]) > room >= SHORTEST:
+        return [*guide, *cut([word], room), maker]
+    return cut(name[:-1], width)

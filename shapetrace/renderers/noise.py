@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 
 from ..passes.memory import Account, Memory
@@ -27,18 +26,13 @@ class Noise:
         self.given = {t.storage for t in self.calls[0].inputs.values()} if self.calls else set()
         self.failing = [index for index, call in enumerate(self.calls) if call.error is not None]
 
-    def is_empty(self, tensor: TensorMeta) -> bool:
-        return math.prod(tensor.shape) == 0
-
     def is_input(self, tensor: TensorMeta) -> bool:
         """Whether an argument of a module inside is noise: masks and positions, unless the model was given them."""
-        if tensor in self.plumbing or self.is_empty(tensor):
-            return True
-        return not is_float(tensor) and tensor.storage not in self.given
+        return tensor in self.plumbing or (not is_float(tensor) and tensor.storage not in self.given)
 
     def is_result(self, call: Call, key: str, tensor: TensorMeta, made: Memory | None) -> bool:
-        """Whether a result is noise: plumbing, empty, or what it was before under the name that it had."""
-        if tensor in self.plumbing or self.is_empty(tensor):
+        """Whether a result is noise: plumbing, empty from the start, or what it was before under the name it had."""
+        if tensor in self.plumbing or (0 in tensor.shape and not call.inputs):
             return True
         return made is not None and made.kind == "same" and call.variable(key) in (None, made.of)
 

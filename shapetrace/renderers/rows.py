@@ -149,7 +149,7 @@ class Outline:
         arrows: dict[str, None] = {}
         for key, tensor in call.outputs.items():
             variable, name = call.variable(key), opened.shown.get(identity(tensor))
-            if name is None and (self.all or not self.noise.is_empty(tensor)):
+            if name is None and (self.all or not self.noise.is_result(call, key, tensor, None)):
                 output = part("output", key)
                 made = self.accounts[opened.index].statements.get(key)
                 self.row(opened.depth, opened.path, variable or output, output if variable else "", tensor, made)

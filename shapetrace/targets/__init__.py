@@ -39,6 +39,7 @@ class Request(msgspec.Struct, frozen=True):
     seed      of torch's random numbers
     ops       whether to record aten ops as well
     others    names of options that are not the builder's, for the hint when one is mistyped
+    given     those of them that were given
     """
 
     target: str
@@ -47,6 +48,7 @@ class Request(msgspec.Struct, frozen=True):
     seed: int = 0
     ops: bool = False
     others: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
 
 
 def find(target: str) -> Place:
@@ -72,10 +74,12 @@ def record(request: Request) -> Trace:
     from .ready import make
 
     with importable(place.folder):
-        ready = make(place, request.options, specs, seed=request.seed, others=request.others)
+        ready = make(place, request.options, specs, seed=request.seed, others=request.others, given=request.given)
         try:
             recorded = record_forward(ready.model, ready.args, ready.kwargs, ops=request.ops)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             partial = trace_of(error)
             if partial is None:
                 raise  # before anything of the user's ran

@@ -40,7 +40,9 @@ def blame(message: str) -> Iterator[None]:
         yield
     except ShapetraceError:
         raise
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise Raised(message) from error
 
 
@@ -65,7 +67,7 @@ def own(stack: StackSummary) -> list[FrameSummary]:
     """The frames from the first that is not torch's on, without what only leads from one call to the next."""
     frames = [
         frame
-        for frame, inner in zip(stack, [*stack[1:], None], strict=True)
+        for frame, inner in zip(stack, [*stack[1:], None], strict=False)  # a cause that was never raised has no frames
         if not hidden(frame.filename) and not (inner is not None and called_again(frame.filename, inner.filename))
     ]
     first = (place for place, frame in enumerate(frames) if "-packages/torch/" not in posix(frame.filename))

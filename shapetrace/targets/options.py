@@ -33,12 +33,19 @@ Reader = tuple[str, Callable[[str], object]]
 
 
 def bind(
-    name: str, signature: Signature, tokens: Sequence[str], *, spare: Collection[str], others: Collection[str]
+    name: str,
+    signature: Signature,
+    tokens: Sequence[str],
+    *,
+    spare: Collection[str],
+    others: Collection[str],
+    given: Collection[str] = (),
 ) -> tuple[BoundArguments, dict[str, int]]:
     """The arguments that `tokens` give a builder called `name`, and the letters among them.
 
     spare    letters that may be given although the builder does not take them: an input spec uses them
     others   names that are options elsewhere, for the hint when one is mistyped
+    given    those of them that were given, which the builder therefore was not
     """
     named, rest = parameters(signature)
     flags = {key for key, parameter in named.items() if bool in kinds(parameter)}
@@ -63,6 +70,12 @@ def bind(
             unknown.append(key)
     if unknown:
         raise TargetError(refusal(name, unknown, named, others))
+    if kept := [key for key in named if key in given and key not in values]:
+        first = option(kept[0])
+        raise TargetError(
+            f"both {name} and `run` take {join(map(option, kept))}; "
+            f"what follows -- is for {name}: run {name} -- {first} …"
+        )
     missing = [key for key, parameter in named.items() if parameter.default is Parameter.empty and key not in values]
     if missing:
         raise TargetError(f"{name} needs {join(map(option, missing))}; it takes {options(named)}")

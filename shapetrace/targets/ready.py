@@ -43,18 +43,26 @@ class Ready(msgspec.Struct, frozen=True):
         return f"; it was given no input, {example(next(iter(takes.values())))} gives it one"
 
 
-def make(place: Place, tokens: Sequence[str], specs: Sequence[Spec], *, seed: int, others: Collection[str]) -> Ready:
+def make(
+    place: Place,
+    tokens: Sequence[str],
+    specs: Sequence[Spec],
+    *,
+    seed: int,
+    others: Collection[str],
+    given: Collection[str] = (),
+) -> Ready:
     """Load the target, build its model with the options in `tokens`, and make the inputs that `specs` describe.
 
-    `others` are names of options elsewhere: see `bind`.
+    `others` and `given` are names of options elsewhere: see `bind`.
     """
     torch.manual_seed(seed)
     loaded = place.load()
     if not callable(loaded):
         raise TargetError(f"{place.target} is of type {described(loaded)}; it must be a model or return one")
     spare = {size.letter for spec in specs for size in spec.sizes if size.letter is not None}
-    bound, given = bind(place.target, taken(loaded), tokens, spare=spare, others=others)
-    letters = {**sizes(bound), **given}
+    bound, named = bind(place.target, taken(loaded), tokens, spare=spare, others=others, given=given)
+    letters = {**sizes(bound), **named}
     letters |= declare(specs, letters)
     torch.manual_seed(seed)
     model, args, kwargs = parts(place.target, loaded if isinstance(loaded, nn.Module) else build(place, loaded, bound))

@@ -393,6 +393,7 @@ Corners   float32 cpu
 ├─ out  lstm LSTM            (2,3,4)  (4,8,1)   new · not contiguous
 ├─ h  lstm LSTM              (1,2,4)  (8,4,1)   new
 ├─ c  lstm LSTM              (1,2,4)  (8,4,1)   new
+├─ empty  […]                (0,3,4)  (12,4,1)  view of x
 ├─ parts[0]  unbind          (3,4)    (8,1)     view of out · not contiguous
 ├─ parts[1]  unbind          (3,4)    (8,1)     view of out · not contiguous
 ├─ y  *                      (2,3,4)  (12,4,1)  new
@@ -462,10 +463,31 @@ def test_what_a_block_returns_is_named_as_its_caller_does(attention: nn.Module, 
 def test_functions_written_in_python_are_shown_by_what_they_call(text: Text) -> None:
     x = torch.zeros(4, 2, 8)
     trace = shapetrace.trace(nn.MultiheadAttention(8, 2), x, x, x)
-    names = [row.split()[0] for row in text(trace).splitlines()[2:] for row in [row.lstrip("│├└─ ")]]
+    names = [row.split()[0] for row in text(trace, width=120).splitlines()[2:] for row in [row.lstrip("│├└─ ")]]
     assert [name for name in names if name in ("q", "k", "v", "attn_output_weights")] == [
         *("q", "k", "v"),
         *["attn_output_weights"] * 4,
     ]
     assert "multi_head_attention_forward" not in text(trace)
     assert "multi_head_attention_forward" in text(trace, all=True)
+
+
+def test_an_empty_batch_is_shown_like_any_other(text: Text) -> None:
+    model = nn.Sequential(nn.Linear(8, 4), nn.ReLU())
+    assert (
+        text(shapetrace.trace(model, torch.zeros(0, 8)))
+        == """\
+Sequential   float32 cpu
+                    shape  stride  memory
+├─ input            (0,8)  (8,1)   input
+├─ input  0 Linear  (0,4)  (4,1)   new
+└─ input  1 ReLU    (0,4)  (4,1)   new"""
+    )
+
+
+def test_a_long_name_gives_way_to_what_made_the_tensor(text: Text) -> None:
+    x = torch.zeros(4, 2, 8)
+    shown = text(shapetrace.trace(nn.MultiheadAttention(8, 2), x, x, x), width=76)
+    names = [row[: row.index("(")].strip("│├└─ ") for row in shown.splitlines() if "attn_output_" in row[:28]]
+    assert [name.split()[-1] for name in names] == ["bmm", "softmax", "view", "mean"]
+    assert all(name.split()[0].endswith("…") for name in names)

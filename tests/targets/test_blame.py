@@ -1,6 +1,8 @@
 """Tracebacks: the user's own lines, and those of torch that they call, but not what is between them."""
 
+import builtins
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -140,7 +142,7 @@ def test_a_syntax_error_is_shown_with_its_line(tmp_path: Path) -> None:
 
 
 def test_blame_keeps_the_error_as_the_cause_and_lets_ours_and_interrupts_pass() -> None:
-    for error in (KeyError("x"), SystemExit(2)):
+    for error in (KeyError("x"), SystemExit(2), GeneratorExit(), BaseException("own")):
         with pytest.raises(Raised, match=r"^build$") as raised, blame("build"):
             raise error
         assert raised.value.__cause__ is error
@@ -148,3 +150,19 @@ def test_blame_keeps_the_error_as_the_cause_and_lets_ours_and_interrupts_pass() 
         with pytest.raises(type(passed)) as same, blame("build"):
             raise passed
         assert same.value is passed
+
+
+def test_a_cause_that_was_never_raised_and_a_circle_of_causes_are_shown() -> None:
+    with pytest.raises(KeyError) as raised:
+        raise KeyError("k") from ValueError("why")
+    text = own_traceback(raised.value)
+    assert text.startswith("ValueError: why\n\nThe above exception was the direct cause")
+    assert text.endswith("KeyError: 'k'")
+    raised.value.__cause__ = raised.value
+    assert own_traceback(raised.value).endswith("KeyError: 'k'")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exception groups came with Python 3.11")
+def test_a_group_of_exceptions_is_shown() -> None:
+    group = vars(builtins)["ExceptionGroup"]("both", [KeyError("a"), ValueError("b")])
+    assert "ValueError: b" in own_traceback(group)
