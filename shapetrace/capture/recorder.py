@@ -91,6 +91,8 @@ class Recorder:
 
     def finish(self) -> tuple[Call, ...]:
         """The calls so far. A module that still runs, or was left without a word, has no result."""
+        if not self.open:
+            return cast(tuple[Call, ...], tuple(self.calls))  # what has ended is a Call
         return tuple([call if type(call) is Call else cast(Open, call).close(EMPTY) for call in self.calls])
 
     # A module
@@ -103,7 +105,8 @@ class Recorder:
         self.path = opened[-1].path if opened else ""
         self.depth = call.depth
         if error is None:
-            self.calls[call.at] = call.close(self.outputs(result), self.written_inside(call) if call.seen else ())
+            written = self.written_inside(call) if self.has_written(call) else ()
+            self.calls[call.at] = call.close(self.outputs(result), written)
         else:
             self.calls[call.at] = call.close(EMPTY, error=said(error))
 
@@ -188,9 +191,12 @@ class Recorder:
     def outputs(self, result: Any) -> dict[str, TensorMeta]:
         kind = type(result)
         if kind is torch.Tensor:
-            known = self.table.known.get(id(result))
-            if known is None or known.ref() is not result or not known.plain or known.version != result._version:
-                known = self.table.describe(result)
+            table = self.table
+            known = table.known.get(id(result))
+            if known is None or known.ref() is not result:
+                known = table.add(result)
+            elif not known.plain or known.version != result._version:
+                known = table.describe(result)
             return {"": known.meta}
         if kind in ARGUMENTS:
             return EMPTY
@@ -215,6 +221,12 @@ class Recorder:
                 changed[meta.storage] = meta
         self.writes += [(len(self.calls), storage) for storage in changed]
         return tuple([meta.number or 0 for meta in changed.values()])
+
+    def has_written(self, call: Open) -> bool:
+        """Whether a module may have written to what it was given; to know what takes longer."""
+        if self.writes and self.writes[-1][0] > call.at:
+            return True
+        return any(not known.plain or known.version != known.ref()._version for known in call.seen)
 
     def written_inside(self, call: Open) -> tuple[int, ...]:
         """The numbers of those tensors given to a module whose memory something inside of it wrote to."""

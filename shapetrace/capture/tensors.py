@@ -80,11 +80,9 @@ class TensorTable:
         """What `tensor` is now. It is read again only if its version moved: each change of its form moves it."""
         known = self.known.get(id(tensor))
         if known is None or known.ref() is not tensor:
-            number = self.next_tensor
-            self.next_tensor = number + 1
-            return self._add(tensor, number)
+            return self.add(tensor)
         if known.version is None or known.version != version_of(tensor):
-            return self._add(tensor, known.meta.number)
+            return self.add(tensor, known.meta.number)
         return known
 
     def forget(self, tensor: torch.Tensor) -> None:
@@ -93,7 +91,11 @@ class TensorTable:
         if known is not None:
             known.version, known.plain = None, False
 
-    def _add(self, tensor: Any, number: int | None) -> Known:
+    def add(self, tensor: Any, number: int | None = None) -> Known:
+        """Read a tensor that was not known, or whose form has changed."""
+        if number is None:
+            number = self.next_tensor
+            self.next_tensor = number + 1
         kind = type(tensor)
         if kind in PLAIN:
             try:
