@@ -1,4 +1,4 @@
-"""Reference models: plain PyTorch, to be read top to bottom. They import nothing from shapetrace.
+"""Reference models: plain PyTorch, to be read top to bottom. They know nothing of the tool that records them.
 
     gpt.py           decoder-only: GPT
     encoder.py       encoder-only: Encoder

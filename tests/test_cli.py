@@ -97,7 +97,7 @@ def process(*words: str, environment: dict[str, str] | None = None, **options: o
         encoding="utf-8",
         env={**os.environ, **(environment or {})},
         check=False,
-        **options,  # type: ignore[call-overload]
+        **options,
     )
     return done.returncode, done.stdout, done.stderr
 

@@ -464,7 +464,7 @@ def run(script: str, *arguments: str | Path, **options: object) -> subprocess.Co
     """What Python prints when it runs `script` after these imports."""
     imports = "import os, resource, sys\nimport shapetrace\nfrom shapetrace import FileError, Trace\n"
     command = [sys.executable, "-c", imports + script, *map(str, arguments)]
-    return subprocess.run(command, check=True, text=True, **{"stdout": subprocess.PIPE, **options})  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(command, check=True, text=True, **{"stdout": subprocess.PIPE, **options})
 
 
 def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ TRACE = Trace("my_model.py:build", "Net", calls=(Call("module", "", "Net", 0, in
 
 def test_a_trace_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
-        TRACE.target = "other"  # type: ignore[misc]
+        TRACE.target = "other"
 
 
 def test_a_copy_of_a_trace_is_equal_to_it() -> None:
@@ -105,9 +105,9 @@ def test_a_notebook_shows_the_tree() -> None:
 
 def test_a_trace_is_no_sequence_of_anything() -> None:
     with pytest.raises(TypeError, match="'Trace' object is not iterable"):
-        list(TRACE)  # type: ignore[call-overload]
+        list(TRACE)
     with pytest.raises(TypeError, match=r"'Trace' .*is not a container"):
-        assert "x" in TRACE  # type: ignore[operator]
+        assert "x" in TRACE
 
 
 # --- portable ---------------------------------------------------------------------------------------------------------

@@ -233,7 +233,7 @@ Parts = Callable[[Any], Iterable[tuple[str, Any]]]
 def parts_of(kind: Any) -> Parts | None:
     """How to take a structure of this class apart into names and values; None if it is not one."""
     if issubclass(kind, (list, tuple)):
-        return lambda value: zip(map(str, count()), value)  # noqa: B905  (one is endless)
+        return lambda value: zip(map(str, count()), value, strict=False)
     if issubclass(kind, Mapping):
         return lambda value: ((name_in_mapping(name), part) for name, part in value.items())
     if dataclasses.is_dataclass(kind):

@@ -98,7 +98,9 @@ def speed(names: list[str], rounds: int) -> None:
             calls = len(shapetrace.trace(model, ids).calls)
             times = measure(model, ids, rounds)
         bare = times.pop("bare")
-        ratios = {way: statistics.median(t / b for t, b in zip(seconds, bare)) for way, seconds in times.items()}  # noqa: B905
+        ratios = {
+            way: statistics.median(t / b for t, b in zip(seconds, bare, strict=False)) for way, seconds in times.items()
+        }
         milliseconds = statistics.median(bare) * 1e3
         each = (ratios["traced"] - 1) * milliseconds * 1e3 / calls
         print(f"{name:14s} {calls:6d} {milliseconds:8.2f}   ", end="")

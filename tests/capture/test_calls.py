@@ -437,7 +437,7 @@ def test_arguments_go_by_the_names_of_the_forward_that_runs() -> None:
             return x
 
     replaced = nn.ReLU()
-    replaced.forward = lambda mask, x: x  # type: ignore[method-assign,assignment,misc]
+    replaced.forward = lambda mask, x: x
     model = Forward(lambda m, a, b: m.static(a, b) + m.replaced(a, b), static=Static(), replaced=replaced)
     trace = shapetrace.trace(model, torch.zeros(1), torch.ones(1))
     assert [list(call.inputs) for call in trace.calls if call.path][:2] == [["x", "mask"], ["mask", "x"]]

@@ -62,7 +62,7 @@ def run(make: Make, watch: Callable[[nn.Module], Any] | None) -> dict[str, Any]:
         with watch(model):
             result = model(*args, **kwargs)
     outputs = [result] if isinstance(result, Tensor) else [out for out in flat(result) if isinstance(out, Tensor)]
-    sum(out.float().sum() for out in outputs).backward()  # type: ignore[union-attr]
+    sum(out.float().sum() for out in outputs).backward()
     return {
         "outputs": [out.detach() for out in outputs],
         "gradients": [p.grad for p in model.parameters()],

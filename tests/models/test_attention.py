@@ -110,7 +110,7 @@ def test_one_fused_projection_gives_what_three_separate_ones_with_its_rows_give(
 
 def test_a_fused_projection_refuses_a_second_input() -> None:
     attention = MultiHeadAttention(C=8, H=2, qkv="fused")
-    with pytest.raises(ValueError) as error:  # noqa: PT011 the whole text is compared
+    with pytest.raises(ValueError) as error:
         attention(torch.zeros(2, 4, 8), torch.zeros(2, 3, 8))
     assert str(error.value) == (
         "a fused projection makes q, k and v from one input: build with qkv='separate' for a source"

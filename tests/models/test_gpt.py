@@ -67,7 +67,7 @@ def test_a_tied_head_is_the_token_embedding_and_an_untied_one_is_not() -> None:
 
 def test_an_input_longer_than_the_table_of_learned_positions_is_refused() -> None:
     model = GPT(Config(C=8, H=2, F=32, V=16, L=1, context=4))
-    with pytest.raises(ValueError) as error:  # noqa: PT011 the whole text is compared
+    with pytest.raises(ValueError) as error:
         model(torch.zeros(1, 5, dtype=torch.int64))
     assert str(error.value) == "5 ids, but only 4 positions: shorten the input or build with context=5"
 

@@ -49,6 +49,6 @@ def test_positions_are_counted_from_0() -> None:
 
 
 def test_an_input_longer_than_the_table_is_refused() -> None:
-    with pytest.raises(ValueError) as error:  # noqa: PT011 the whole text is compared
+    with pytest.raises(ValueError) as error:
         position_index(torch.zeros(2, 5, dtype=torch.int64), context=4)
     assert str(error.value) == "5 ids, but only 4 positions: shorten the input or build with context=5"

@@ -9,7 +9,7 @@ X = TensorMeta((2, 3), number=0)
 def call(name: str, inputs: tuple[str, ...] = ("0",), kind: str = "function", **literals: str) -> Call:
     """`literals` by position are written `_1`."""
     return Call(
-        kind,  # type: ignore[arg-type]
+        kind,
         "",
         name,
         0,

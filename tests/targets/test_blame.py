@@ -55,7 +55,7 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def failure(model: torch.nn.Module, *args: Any) -> Any:
-    with pytest.raises(Exception) as raised:  # noqa: PT011 its traceback is what is tested
+    with pytest.raises(Exception) as raised:
         shapetrace.trace(model, *args)
     here = raised.value.__traceback__
     return raised.value.with_traceback(here and here.tb_next)  # below this function, which calls as a user would

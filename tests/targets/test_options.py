@@ -76,7 +76,7 @@ def test_unions_are_tried_from_the_narrowest_on() -> None:
 
 
 def test_without_an_annotation_a_value_is_what_python_writes_so_or_text() -> None:
-    def build(a: Any = None, b=0, c="", d=False, e=None) -> Any:  # type: ignore[no-untyped-def]
+    def build(a: Any = None, b=0, c="", d=False, e=None) -> Any:
         return a, b, c, d, e
 
     assert call(build, "--a [1,2] --b 0.5 --c 1 --d --e cpu") == ([1, 2], 0.5, "1", True, "cpu")
