@@ -18,7 +18,20 @@ import torch
 
 from ..schema import Call, TensorMeta
 from .names import destination
-from .tensors import ARGUMENTS, PLAIN, Known, TensorTable, collect, join_keys, version_of
+from .tensors import (
+    ARGUMENTS,
+    CONSTANT_TEXTS,
+    CONSTANTS,
+    MOST_WRITTEN,
+    PLAIN,
+    SEQUENCES,
+    Known,
+    TensorTable,
+    collect,
+    join_keys,
+    text,
+    version_of,
+)
 
 __all__ = ["INDEX", "MODULE_CALL", "NOWHERE", "Open", "Recorder"]
 
@@ -165,7 +178,7 @@ class Recorder:
             known = described.get(id(value))
             if known is None or known.ref() is not value or not known.plain or known.version != value._version:
                 known = self.table.describe(value)
-            return {keys[0]: known.meta}, dict(zip(keys[1:], map(repr, rest))) if rest else EMPTY, (known,)  # noqa: B905
+            return {keys[0]: known.meta}, dict(zip(keys[1:], map(text, rest))) if rest else EMPTY, (known,)  # noqa: B905
         inputs: dict[str, TensorMeta] = {}
         literals: dict[str, str] = {}
         seen: list[Known] = []
@@ -179,8 +192,12 @@ class Recorder:
                     known = self.table.describe(value)
                 inputs[key] = known.meta
                 seen.append(known)
-            elif kind in ARGUMENTS:
-                literals[key] = repr(value)
+            elif kind in ARGUMENTS or (
+                kind in SEQUENCES and len(value) <= MOST_WRITTEN and ARGUMENTS.issuperset(map(type, value))
+            ):
+                literals[key] = text(value)
+            elif kind in CONSTANTS:
+                literals[key] = CONSTANT_TEXTS[value]
             else:
                 for inner, tensor in collect(value, key, literals):
                     known = self.table.describe(tensor)
@@ -200,6 +217,8 @@ class Recorder:
             return {"": known.meta}
         if kind in ARGUMENTS:
             return EMPTY
+        if kind is tuple and PLAIN.issuperset(map(type, result)) and len(result) <= len(INDEX):
+            return {key: self.table.describe(tensor).meta for key, tensor in zip(INDEX, result)}  # noqa: B905
         return {key: self.table.describe(tensor).meta for key, tensor in collect(result, "", {})}
 
     def written(

@@ -22,13 +22,16 @@ from ..schema import TensorMeta
 
 __all__ = [
     "ARGUMENTS",
+    "CONSTANTS",
+    "CONSTANT_TEXTS",
     "MOST_WRITTEN",
     "PLAIN",
+    "SEQUENCES",
     "Known",
     "TensorTable",
     "collect",
     "join_keys",
-    "literal",
+    "text",
     "version_of",
 ]
 
@@ -39,8 +42,7 @@ PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 
 ARGUMENTS = frozenset({int, float, bool, type(None)})
 SEQUENCES = frozenset({tuple, list, torch.Size})
-WRITTEN = frozenset({str, complex, torch.dtype, torch.layout, torch.memory_format})
-"""The classes whose `repr` is short, free of effects and the way Python code writes them."""
+CONSTANTS = frozenset({torch.dtype, torch.device, torch.layout, torch.memory_format})
 
 DEEPEST = 16
 MOST = 4096
@@ -267,21 +269,40 @@ def literal(value: Any, depth: int = 0) -> str:
     """`value` as Python writes it. What is no number, text or container is `<its class>`: no `__repr__` is run."""
     kind = type(value)
     if kind in ARGUMENTS:
-        return repr(value) if kind is not int or value.bit_length() <= 256 else "<int>"
+        return text(value)
+    if kind in CONSTANTS:
+        return CONSTANT_TEXTS[value]
     if kind in SEQUENCES and depth <= DEEPEST:
         parts = [literal(part, depth + 1) for part in value[:MOST_WRITTEN]]
         if len(value) > MOST_WRITTEN:
             parts.append("…")
-        text = f"[{', '.join(parts)}]" if kind is list else f"({', '.join(parts)}{',' * (len(parts) == 1)})"
+        written = f"[{', '.join(parts)}]" if kind is list else f"({', '.join(parts)}{',' * (len(parts) == 1)})"
     elif kind is slice:
         parts = ["" if part is None else literal(part, depth + 1) for part in (value.start, value.stop, value.step)]
-        text = ":".join(parts if parts[2] else parts[:2])
-    elif kind in WRITTEN:
-        text = repr(value)
-    elif kind is torch.device:
-        text = repr(str(value))
+        written = ":".join(parts if parts[2] else parts[:2])
+    elif kind is str or kind is complex:
+        written = repr(value)
     elif value is Ellipsis:
-        text = "..."
+        written = "..."
     else:
-        text = f"<{value.__name__ if isinstance(value, type) else kind.__name__}>"
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+        written = f"<{value.__name__ if isinstance(value, type) else kind.__name__}>"
+    return written if len(written) <= LONGEST else f"{written[:LONGEST]}…"
+
+
+def text(value: Any) -> str:
+    """A number, or a short sequence of numbers, as Python writes it."""
+    try:
+        return repr(value) if type(value) is not torch.Size else repr(tuple(value))
+    except ValueError:  # Python writes no int of more than 4300 digits
+        return "<int>" if type(value) is int else literal(list(value))
+
+
+class ConstantTexts(dict[object, str]):
+    """A dtype, device, layout or memory format as Python writes it; there are few of them."""
+
+    def __missing__(self, constant: object) -> str:
+        text = self[constant] = repr(str(constant) if type(constant) is torch.device else constant)
+        return text
+
+
+CONSTANT_TEXTS = ConstantTexts()
