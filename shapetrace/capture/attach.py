@@ -243,8 +243,15 @@ class Watch:
 def sizes_of(model: nn.Module) -> dict[str, int]:
     """The axes that the model's configuration gives a size to: its attributes of one capital letter."""
     config = attribute(model, "config")
-    sizes = {letter: attribute(config, letter) for letter in ascii_uppercase}
+    there = {*attribute_names(config)}
+    sizes = {letter: attribute(config, letter) for letter in ascii_uppercase if letter in there}
     return {letter: size for letter, size in sizes.items() if type(size) is int}
+
+
+def attribute_names(thing: object) -> Iterator[str]:
+    """Of the thing itself and of its classes, without asking a `__getattr__` of the user's for each letter."""
+    for place in (thing, *type(thing).__mro__):
+        yield from getattr(place, "__dict__", ())
 
 
 def attribute(thing: object, name: str) -> Any:
