@@ -24,7 +24,8 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
-from .recorder import INDEX, MODULE_CALL, NOWHERE, Open, Recorder
+from .places import MODULE_CALL, NOWHERE
+from .recorder import INDEX, Open, Recorder
 
 __all__ = ["CallSlot", "HookRegistry", "opaque"]
 
