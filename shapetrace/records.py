@@ -20,6 +20,7 @@ class Record(msgspec.Struct, frozen=True):
     call        the call that made it, or, for an input, the module that it was given to
     key         where it stands in the results (or arguments) of that call
     is_input    given to the module at `path`, not made in it
+    materialised   false for what a fused call stands for and never makes: `tensor` says what it would be
     """
 
     path: str
@@ -28,6 +29,15 @@ class Record(msgspec.Struct, frozen=True):
     key: str
     tensor: TensorMeta
     is_input: bool = False
+    materialised: bool = True
+
+    @property
+    def role(self) -> str | None:
+        return self.tensor.role
+
+    @property
+    def axes(self) -> tuple[str | int, ...] | None:
+        return self.tensor.axes
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -51,7 +61,10 @@ class Record(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         where = f"{self.path}." if self.path else ""
-        return f"<{where}{self.name or self.call.name} {self.shape} {self.dtype}, stride {self.stride}>"
+        axes = f" [{', '.join(map(str, self.axes))}]" if self.axes is not None else ""
+        role = f" {self.role}" if self.role not in (None, self.name) else ""
+        layout = f"stride {self.stride}" if self.materialised else "not materialised"
+        return f"<{where}{self.name or self.call.name}{role}{axes} {self.shape} {self.dtype}, {layout}>"
 
 
 def records(trace: Trace) -> Iterator[Record]:
@@ -74,7 +87,9 @@ def inside(call: Call, path: str) -> str:
 
 
 def results(call: Call, path: str) -> Iterator[Record]:
-    """What a call made in the forward of the module at `path`."""
+    """What a call made in the forward of the module at `path`, after what it stands for."""
+    for role, tensor in call.unmade.items():
+        yield Record(path, role, call, role, tensor, materialised=False)
     for key, tensor in call.outputs.items():
         yield Record(path, name_of(call, key, path), call, key, tensor)
 

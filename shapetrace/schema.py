@@ -11,6 +11,8 @@ key        where a tensor stands in the arguments or the result of a call: "" is
            "past[0][1]" and "config.mask"
 variable   the name in the source that a result was assigned to
 number     equal numbers are the same tensor; equal storage numbers share memory
+axis       what a dim stands for: a letter, "B" (batch), "T" (length), "C" (model width), or what it is made of, "3·C"
+role       what a tensor does in a Transformer: "q", "scores", "weights", "head_output", "residual", "logits"
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import msgspec
 
 if TYPE_CHECKING:
-    from .records import Scope
+    from .records import Record, Scope
 
 __all__ = ["Call", "TensorMeta", "Trace", "part"]
 
@@ -42,6 +44,8 @@ class TensorMeta(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     number      of the tensor, and `storage` of its memory: counted from 0 in the order they were first seen
     name        the dotted name, if it is a parameter or buffer of the model
     kind        the class, if it is not torch.Tensor: "Parameter", or a user's own
+    axes        of each dim its axis, or its size where that is not decided; None if nothing was asked about its dims
+    role        what the tensor does here; None if that is not known
     """
 
     shape: tuple[Size, ...]
@@ -55,6 +59,8 @@ class TensorMeta(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     storage: Count | None = None
     name: str | None = None
     kind: str | None = None
+    axes: tuple[str | Size, ...] | None = None
+    role: str | None = None
 
     @property
     def nbytes(self) -> int:
@@ -75,6 +81,8 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     written     numbers of the tensors that it changed in place
     note        what a reader must know to believe the record: "compiled: what runs inside is not seen"
     error       the exception that left it: "RuntimeError: shape '[2, 3]' is invalid"
+    role        what the call does as a whole: "causal self-attention", "cross-attention"; None if that is not known
+    unmade      role -> a tensor that the call stands for and never makes: the scores of a fused attention
     """
 
     kind: Literal["module", "function", "op"]
@@ -89,6 +97,8 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     written: tuple[Count, ...] = ()
     note: str | None = None
     error: str | None = None
+    role: str | None = None
+    unmade: dict[str, TensorMeta] = {}
 
     def variable(self, key: str) -> str | None:
         """The variable that holds the result at `key`, with the way into it: "q", "out[0]", "outputs.logits"."""
@@ -138,6 +148,12 @@ class Trace(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     __iter__: ClassVar[None] = None  # or else Python asks for trace[0], trace[1], …
     __contains__: ClassVar[None] = None
 
+    def roles(self, role: str) -> list[Record]:
+        """The tensors that have this role, in the order the code comes by them; none if it is of no tensor."""
+        from .records import records
+
+        return [record for record in records(self) if record.role == role]
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write the trace as JSON Lines. The file is whole or not there: `FileError` if it cannot be written."""
         from .files import save
@@ -147,7 +163,7 @@ class Trace(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     def portable(self) -> Trace:
         """The trace without what another machine, torch version or edit of the source would change.
 
-        What stays: calls, names, variables, shapes, dtypes, layouts, literals, notes and errors. What goes: stride,
+        What stays: calls, names, variables, shapes, axes, roles, dtypes, layouts, literals, notes and errors. What goes: stride,
         contiguity, storage, numbers, source lines, torch version and device, also where a literal names it.
         """
         devices = _devices(self.calls)
@@ -180,13 +196,14 @@ def _portable(call: Call, devices: Collection[str]) -> Call:
         source=None,
         inputs={key: _portable_tensor(tensor) for key, tensor in call.inputs.items()},
         outputs={key: _portable_tensor(tensor) for key, tensor in call.outputs.items()},
+        unmade={key: _portable_tensor(tensor) for key, tensor in call.unmade.items()},
         literals={key: text for key, text in call.literals.items() if text not in devices},
         written=(),
     )
 
 
 def _portable_tensor(t: TensorMeta) -> TensorMeta:
-    return TensorMeta(t.shape, dtype=t.dtype, layout=t.layout, name=t.name, kind=t.kind)
+    return TensorMeta(t.shape, dtype=t.dtype, layout=t.layout, name=t.name, kind=t.kind, axes=t.axes, role=t.role)
 
 
 def part(name: str, key: str) -> str:
