@@ -163,8 +163,8 @@ class Trace(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     def portable(self) -> Trace:
         """The trace without what another machine, torch version or edit of the source would change.
 
-        What stays: calls, names, variables, shapes, axes, roles, dtypes, layouts, literals, notes and errors. What goes: stride,
-        contiguity, storage, numbers, source lines, torch version and device, also where a literal names it.
+        What stays: calls, names, variables, shapes, axes, roles, dtypes, layouts, literals, notes and errors. What
+        goes: stride, contiguity, storage, numbers, source lines, torch version and device, also in a literal.
         """
         devices = _devices(self.calls)
         calls = tuple(_portable(call, devices) for call in self.calls)

@@ -62,6 +62,8 @@ tensors = st.builds(
     storage=st.none() | counts,
     name=st.none() | words,
     kind=st.none() | words,
+    axes=st.none() | st.lists(words | sizes, max_size=6).map(tuple),
+    role=st.none() | words,
 )
 keyed = st.dictionaries(words, tensors, max_size=3)
 
@@ -84,6 +86,8 @@ def calls(draw: st.DrawFn) -> tuple[Call, ...]:
                 written=draw(st.lists(counts, max_size=3).map(tuple)),
                 note=draw(st.none() | words),
                 error=draw(st.none() | words),
+                role=draw(st.none() | words),
+                unmade=draw(keyed),
             )
         )
     return tuple(drawn)
@@ -261,7 +265,7 @@ def call(**fields: str) -> str:
         pytest.param('{"end":false}\n', "Object contains unknown field `end`", id="no end"),
         pytest.param(HEADER, "Object contains unknown field `shapetrace`", id="another header"),
         pytest.param('{"kind":"op"}\n', "Object missing required field `path`", id="fields missing"),
-        pytest.param(call(role='"q"'), "Object contains unknown field `role`", id="a field too many"),
+        pytest.param(call(colour='"red"'), "Object contains unknown field `colour`", id="a field too many"),
         pytest.param(call(kind='"scope"'), "Invalid enum value 'scope' - at `$.kind`", id="a kind too many"),
         pytest.param(call(depth='"1"'), "Expected `int`, got `str` - at `$.depth`", id="a depth in quotes"),
         pytest.param(call(depth="1.5"), "Expected `int`, got `float` - at `$.depth`", id="half a depth"),
@@ -290,8 +294,8 @@ def call(**fields: str) -> str:
             id="a number in quotes",
         ),
         pytest.param(
-            call(outputs='{"":{"shape":[2],"axes":["B"]}}'),
-            "Object contains unknown field `axes` - at `$.outputs[...]`",
+            call(outputs='{"":{"shape":[2],"colour":"red"}}'),
+            "Object contains unknown field `colour` - at `$.outputs[...]`",
             id="a field too many of a tensor",
         ),
         pytest.param(call(source='["net.py"]'), "Expected `array` of length 2 - at `$.source`", id="half a source"),

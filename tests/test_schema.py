@@ -131,12 +131,18 @@ FULL = Trace(
             depth=0,
             variables={"": "y"},
             source=("net.py", 3),
-            inputs={"0": TensorMeta((2, 4), (8, 1), "float16", "cuda:0", "strided", False, 4, 7, 5, "w", "Parameter")},
+            inputs={
+                "0": TensorMeta(
+                    (2, 4), (8, 1), "float16", "cuda:0", "strided", False, 4, 7, 5, "w", "Parameter", ("B", 4), "x"
+                )
+            },
             outputs={"": TensorMeta((2, 4), (8, 1), "float16", "cuda:0", "strided", False, 4, 7, 5)},
             literals={"1": "2.5", "2": "'cuda'", "device": "'cuda:0'"},
             written=(7,),
             note="compiled",
             error="RuntimeError: no",
+            role="self-attention",
+            unmade={"scores": TensorMeta((2, 2), (2, 1), device="cuda:0", role="scores")},
         ),
     ),
 )
@@ -157,11 +163,15 @@ PORTABLE = Trace(
             name="add_",
             depth=0,
             variables={"": "y"},
-            inputs={"0": TensorMeta((2, 4), dtype="float16", name="w", kind="Parameter")},
+            inputs={
+                "0": TensorMeta((2, 4), dtype="float16", name="w", kind="Parameter", axes=("B", 4), role="x"),
+            },
             outputs={"": TensorMeta((2, 4), dtype="float16")},
             literals={"1": "2.5"},
             note="compiled",
             error="RuntimeError: no",
+            role="self-attention",
+            unmade={"scores": TensorMeta((2, 2), role="scores")},
         ),
     ),
 )
