@@ -5,9 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from ...schema import Call, TensorMeta, Trace
-from .attention import Attention, attentions
+from .attention import Attention, attentions, given_out, handed_out
+from .ends import embeddings, logits, losses, rotations
 from .flow import Flow, Node
+from .functions import LOOKUPS
 from .places import Places
+from .stream import stream
 
 __all__ = ["name_roles"]
 
@@ -50,7 +53,43 @@ def name_roles(trace: Trace) -> Trace:
                 names.give(getattr(one, role), role)
         if one.fused is not None:
             names.unmade[one.fused] = unmade(one)
+    of_stream(names, found)
+    of_ends(names, found)
     return applied(trace, names)
+
+
+def of_ends(names: Names, found: list[Attention]) -> None:
+    flow = names.flow
+    tokens, positions = embeddings(flow)
+    for loss, scores in losses(flow):
+        names.give(loss, "loss")
+        names.give(scores, "logits")
+    if "logits" not in names.nodes.values():
+        for node in logits(flow):
+            names.give(node, "logits")
+    for node in tokens:
+        names.give(node, "token_embedding")
+    for node in positions:
+        names.give(node, "position_embedding")
+    for node in rotations(found):
+        names.give(node, "rotation")
+
+
+def of_stream(names: Names, found: list[Attention]) -> None:
+    made = stream(names.flow, found)
+    for branch in made.branches:
+        if branch.attention is None:
+            names.give(branch.hidden, "ffn_hidden")
+            names.give(branch.out, "ffn_out")
+    handed = handed_out(names.flow)
+    for role, nodes in (("residual", made.values), ("norm", made.norms)):
+        for node in nodes.values():
+            if node.name not in LOOKUPS and node.index >= 0:
+                names.give(node, role)
+                for form in given_out(node, handed, (0, -1)):
+                    names.give(form, role)
+
+
 
 
 def unmade(found: Attention) -> dict[str, TensorMeta]:

@@ -12,6 +12,7 @@ from .functions import (
     DIFFERENCES,
     DROPOUTS,
     FUSED,
+    JOINS,
     LAYOUTS,
     LOOKUPS,
     PARTS,
@@ -25,7 +26,7 @@ from .functions import (
     WITHIN_WEIGHTS,
 )
 
-__all__ = ["Attention", "attentions"]
+__all__ = ["Attention", "attentions", "given_out", "handed_out"]
 
 MOST = 96
 """How many steps to look in one direction."""
@@ -132,8 +133,11 @@ def once(found: list[Attention], handed: set[int]) -> list[Attention]:
     return sorted(kept.values(), key=lambda one: one.output.at)
 
 
-def given_out(weights: Node, handed: set[int]) -> list[Node]:
-    """The weights as the model gives them as a result, if it gives another form or part of them than it uses."""
+def given_out(weights: Node, handed: set[int], kept: tuple[int, int] = (0, 1)) -> list[Node]:
+    """A tensor as the model gives it as a result, if it gives another form or part of it than it uses itself.
+
+    `kept` are the dims that a part must have whole.
+    """
     if not handed or weights.at in handed:
         return []
     found: list[Node] = []
@@ -143,7 +147,11 @@ def given_out(weights: Node, handed: set[int]) -> list[Node]:
         for user in node.users:
             if user.at in seen or len(seen) > MOST:
                 continue
-            is_part = user.name == "getitem" and len(user.shape) == len(node.shape) and user.shape[:2] == node.shape[:2]
+            is_part = (
+                user.name == "getitem"
+                and len(user.shape) == len(node.shape)
+                and all(user.shape[dim] == node.shape[dim] for dim in kept)
+            )
             if is_part or user.name in LAYOUTS:
                 seen.add(user.at)
                 queue.append(user)
@@ -523,10 +531,13 @@ def projection_after(node: Node) -> Node | None:
         for user in one.users:
             if user.at in seen or len(seen) > 24 or not is_float(user.meta):
                 continue
-            if user.name in SHAPING or user.name in DROPOUTS or user.name in TIMES or user.norm_of is not None:
+            if user.name in GATHERED or user.norm_of is not None:
                 seen.add(user.at)
                 queue.append(user)
     return None
+
+
+GATHERED = SHAPING | DROPOUTS | TIMES | JOINS | PARTS | DIFFERENCES
 
 
 def sources(found: Attention) -> None:

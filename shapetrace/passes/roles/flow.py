@@ -336,7 +336,7 @@ SAME = LAYOUTS | CASTS | frozenset({"dropout", "alias"})
 
 def base(node: Node) -> Node:
     """What it is another form of: without reshaping, casts and dropout."""
-    while node.name in SAME and node.inputs:
+    while node.inputs and (node.name in SAME or (node.name == "getitem" and node.inputs[0].shape == node.shape)):
         node = node.inputs[0]
     return node
 
