@@ -9,6 +9,7 @@ from .attention import Attention, attentions, given_out, handed_out
 from .ends import embeddings, logits, losses, rotations
 from .flow import Flow, Node
 from .functions import LOOKUPS
+from .modules import Modules
 from .places import Places
 from .stream import stream
 
@@ -77,6 +78,9 @@ def of_ends(names: Names, found: list[Attention]) -> None:
 
 def of_stream(names: Names, found: list[Attention]) -> None:
     made = stream(names.flow, found)
+    modules = Modules(names.flow, found, made)
+    names.calls = modules.calls
+    names.inputs = {index: {key: "x"} for index, key in modules.inputs.items()}
     for branch in made.branches:
         if branch.attention is None:
             names.give(branch.hidden, "ffn_hidden")

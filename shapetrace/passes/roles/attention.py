@@ -54,6 +54,7 @@ class Attention:
         "operands",
         "output",
         "product",
+        "projections",
         "q",
         "scores",
         "softmax",
@@ -79,6 +80,7 @@ class Attention:
         self.attn_out: Node | None = None
         self.x: Node | None = None
         self.given: list[Node] = []
+        self.projections: list[Node] = []
         self.visited: dict[int, Node] = {}
         self.inside: dict[int, Node] = {}
         self.is_self: bool | None = None
@@ -152,10 +154,10 @@ def given_out(weights: Node, handed: set[int], kept: tuple[int, int] = (0, 1)) -
                 and len(user.shape) == len(node.shape)
                 and all(user.shape[dim] == node.shape[dim] for dim in kept)
             )
-            if is_part or user.name in LAYOUTS:
+            if is_part or (user.name in LAYOUTS and user.inputs[0] is node):
                 seen.add(user.at)
                 queue.append(user)
-                if user.at in handed and len(user.shape) == len(weights.shape):
+                if user.at in handed and (len(user.shape) == len(weights.shape) or kept != (0, 1)):
                     found.append(user)
     return found
 
@@ -487,7 +489,6 @@ def scores(path: list[Node], weights: Node, flow: Flow) -> Node | None:
 def finish(found: Attention) -> None:
     output = found.output
     head = output
-    node = output
     merged = None
     steps = [output]
     if len(output.shape) != 4:
@@ -505,15 +506,22 @@ def finish(found: Attention) -> None:
             merged = step
             break
     found.concat = merged
-    found.attn_out = projection_after(merged or steps[-1])
-    node = steps[-1]
+    out = projection_after(merged or steps[-1])
+    if out is not None and (merged is None or is_whole(out, merged)):
+        found.attn_out = out
     sources(found)
+
+
+def is_whole(out: Node, merged: Node) -> bool:
+    """Whether a projection is of all tokens, padding aside: not so for that of one expert."""
+    is_cut = len(out.shape) == len(merged.shape) > 2 and out.shape[0] == merged.shape[0]
+    return is_cut or numel(out.shape[:-1]) == numel(merged.shape[:-1])
 
 
 def after(node: Node) -> Iterator[Node]:
     """The forms that a value goes on in, as long as each has one use in another form."""
     for _ in range(12):
-        nexts = [user for user in node.users if user.name in LAYOUTS or user.name in CASTS]
+        nexts = [user for user in node.users if (user.name in LAYOUTS or user.name in CASTS) and user.inputs[0] is node]
         if not nexts:
             return
         node = nexts[0]
@@ -530,6 +538,8 @@ def projection_after(node: Node) -> Node | None:
                 return user
         for user in one.users:
             if user.at in seen or len(seen) > 24 or not is_float(user.meta):
+                continue
+            if user.name in LAYOUTS and user.inputs[0] is not one:
                 continue
             if user.name in GATHERED or user.norm_of is not None:
                 seen.add(user.at)
@@ -548,6 +558,7 @@ def sources(found: Attention) -> None:
     of_k, k_projections = origins(k, inside)
     origins(v, inside)
     found.inside = inside
+    found.projections = q_projections
     shared = [node for at, node in of_q.items() if at in of_k]
     found.x = shared[0] if shared else next(iter(of_q.values()), None)
     farther_q = further(of_q)

@@ -236,6 +236,8 @@ class Flow:
                 node.is_causal = True
             if one.is_rotation:
                 node.is_rotation = True
+        if node.is_rotation:
+            node.is_rotation = all(one.is_rotation or not one.is_data or not is_float(one.meta) for one in given)
         if name in TRIANGLES or (
             name in COMPARISONS and len(given) == 2 and all(one.is_position for one in given) and is_grid(node)
         ):
@@ -243,7 +245,7 @@ class Flow:
         elif node.is_causal and (name in PRODUCTS or name in LINEARS or name == "softmax"):
             node.is_causal = False
         if name in ("cos", "sin", "polar"):
-            node.is_rotation = not node.is_data or not is_float(given[0].meta) or bool(given[0].is_rotation) or True
+            node.is_rotation = True
         elif node.is_rotation and (name in PRODUCTS or name in LINEARS):
             node.is_rotation = False
         if not is_float(meta):

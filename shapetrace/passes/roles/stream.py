@@ -92,7 +92,10 @@ def stream(flow: Flow, found: list[Attention]) -> Stream:
             continue
         if any(user.norm_of is node.norm_of for user in node.users):
             continue
-        if node.norm_of.at in made.values or unscaled(node.norm_of).at in made.values:
+        start = made.starts.get(node.norm_of.at)
+        if start is not None and follows_norm(start, made):
+            made.values[node.at] = node
+        elif node.norm_of.at in made.values or unscaled(node.norm_of).at in made.values:
             made.norms[node.at] = node
     outs = {base(branch.out).at for branch in made.branches}
     for node in flow.nodes:
@@ -164,7 +167,7 @@ def of_attention(one: Attention) -> Branch | None:
                 continue
             if is_sum(user):
                 other = user.inputs[0] if user.inputs[1] is node else user.inputs[1]
-                start = unscaled(other)
+                start = base(other) if base(other).at in one.visited else unscaled(other)
                 if start.at in one.visited or (start.norm_of is not None and start.norm_of.at in one.visited):
                     branch = Branch(start, user, one.attn_out, one.x)
                     branch.attention = one
