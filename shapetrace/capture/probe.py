@@ -118,6 +118,8 @@ class Prober:
     def found_groups(self, likely: list[Groups]) -> tuple[Groups, Pair]:
         for groups in likely:
             for inputs in input_settings(self.input_sizes(groups)):
+                if len(set(inputs[0].values())) < len(groups):  # two groups of one size might as well be one
+                    continue
                 if groups and self.works(Choice(groups, inputs, NOTHING)):
                     return groups, inputs
         return {}, NOTHING

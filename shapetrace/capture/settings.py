@@ -31,7 +31,11 @@ def input_settings(sizes: Mapping[str, int]) -> Iterator[Settings]:
             {letter: size - 1 if size > 3 else first[letter] for letter, size in sizes.items()},
             {letter: size - 2 if size > 3 else second[letter] for letter, size in sizes.items()},
         )
-    yield ({letter: 2 * size for letter, size in sizes.items()}, {letter: 3 * size for letter, size in sizes.items()})
+    yield multiplied(sizes, (2, 3, 5, 7)), multiplied(sizes, (3, 2, 7, 5))
+
+
+def multiplied(sizes: Mapping[str, int], factors: Sequence[int]) -> dict[str, int]:
+    return {letter: size * factors[place % len(factors)] for place, (letter, size) in enumerate(sizes.items())}
 
 
 def distinct(sizes: Mapping[str, int], primes: Sequence[int]) -> dict[str, int]:

@@ -94,8 +94,6 @@ def of_stream(names: Names, found: list[Attention]) -> None:
                     names.give(form, role)
 
 
-
-
 def unmade(found: Attention) -> dict[str, TensorMeta]:
     q, k, _ = found.operands
     shape = (*q.shape[:-1], k.shape[-2])

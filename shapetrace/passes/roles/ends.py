@@ -97,7 +97,11 @@ def embeddings(flow: Flow) -> tuple[list[Node], list[Node]]:
     for node in looked_up:
         width = node.shape[-1]
         added = [other for other in looked_up if other is not node and meets(node, other)]
-        if all(other.inputs[1].shape[0] < node.inputs[1].shape[0] for other in added) and len(node.shape) >= 2 and width:
+        if (
+            all(other.inputs[1].shape[0] < node.inputs[1].shape[0] for other in added)
+            and len(node.shape) >= 2
+            and width
+        ):
             tokens.append(node)
     positions: dict[int, Node] = {}
     for node in tokens:
@@ -143,7 +147,7 @@ def is_position_table(node: Node) -> bool:
         while buffer.inputs and (buffer.name in SHAPING or buffer.name in PARTS):
             buffer = buffer.inputs[0]
         return buffer.is_weight and 2 < numel(buffer.shape) <= node.inputs[1].shape[0]
-    if not is_float(node.meta) or node.is_data and not node.is_rotation:
+    if not is_float(node.meta) or (node.is_data and not node.is_rotation):
         return False
     if node.is_rotation:
         return True

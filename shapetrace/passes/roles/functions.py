@@ -14,8 +14,8 @@ __all__ = [
     "JOINS",
     "LAYOUTS",
     "LINEARS",
-    "LOSSES",
     "LOOKUPS",
+    "LOSSES",
     "NORMS",
     "PARTS",
     "PRODUCTS",
@@ -42,7 +42,9 @@ LAYOUTS = words(
 
 CASTS = words("to type type_as float half bfloat16 double to_copy copy cpu cuda")
 SHAPING = LAYOUTS | CASTS | words("expand expand_as repeat_interleave broadcast_to")
-PARTS = words("getitem narrow select split chunk unbind split_with_sizes tensor_split slice index_select take_along_dim")
+PARTS = words(
+    "getitem narrow select split chunk unbind split_with_sizes tensor_split slice index_select take_along_dim"
+)
 DROPOUTS = words("dropout dropout1d dropout2d feature_dropout native_dropout alpha_dropout")
 SUMS = words("add sub subtract rsub")
 TIMES = words("mul multiply")

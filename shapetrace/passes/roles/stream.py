@@ -88,7 +88,7 @@ def stream(flow: Flow, found: list[Attention]) -> Stream:
                 made.branches.append(branch)
             break
     for node in flow.nodes:
-        if node.norm_of is None or node.at in used and node.at not in made.values:
+        if node.norm_of is None or (node.at in used and node.at not in made.values):
             continue
         if any(user.norm_of is node.norm_of for user in node.users):
             continue
@@ -119,7 +119,7 @@ def carry(made: Stream, start: Node) -> None:
         made.values[node.at] = node
         if is_sum(node):
             one, other = sorted((unscaled(given) for given in node.inputs), key=lambda given: given.at)
-            if other.name in LOOKUPS or one.name in LOOKUPS and other.norm_of is None and not other.users:
+            if other.name in LOOKUPS or (one.name in LOOKUPS and other.norm_of is None and not other.users):
                 return
             made.sums[node.at] = node
             node = one
@@ -172,9 +172,9 @@ def of_attention(one: Attention) -> Branch | None:
                     branch = Branch(start, user, one.attn_out, one.x)
                     branch.attention = one
                     return branch
-            elif user.name not in TIMES | SHAPING | DROPOUTS | SUMS | QUOTIENTS | PARTS and user.norm_of is None:
-                continue
-            elif is_projection(user):
+            elif (
+                user.name not in TIMES | SHAPING | DROPOUTS | SUMS | QUOTIENTS | PARTS and user.norm_of is None
+            ) or is_projection(user):
                 continue
             seen.add(user.at)
             queue.append(user)
