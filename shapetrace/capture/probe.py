@@ -7,7 +7,7 @@ afterwards.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from torch import nn
@@ -141,7 +141,7 @@ class Prober:
 
     def sizes(self, choice: Choice) -> dict[str, int]:
         own = {letter: self.source.letters[letter] for letter in choice.own[0]}
-        return {**self.input_sizes(choice.groups), **own}
+        return with_head({**self.input_sizes(choice.groups), **own})
 
     def works(self, choice: Choice) -> bool:
         try:
@@ -156,7 +156,7 @@ class Prober:
         try:
             return tuple(
                 msgspec.structs.replace(
-                    self.record(*self.built(choice, run)), sizes={**choice.inputs[run], **choice.own[run]}
+                    self.record(*self.built(choice, run)), sizes=with_head({**choice.inputs[run], **choice.own[run]})
                 )
                 for run in (0, 1)
             )
@@ -169,12 +169,26 @@ class Prober:
 
     def built(self, choice: Choice, run: int) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
         model, given = self.source.build(choice.own[run])
-        shapes: dict[int, list[int]] = {}
+        shapes = self.widened(given, choice.own[run].get("C"))
         for letter, dims in choice.groups.items():
             for number, dim in dims:
                 shapes.setdefault(number, list(given.held[number].shape))[dim] = choice.inputs[run][letter]
         args, kwargs = given.at({number: tuple(shape) for number, shape in shapes.items()}, seed=run)
         return model, args, kwargs
+
+    def widened(self, given: Given, width: int | None) -> dict[int, list[int]]:
+        """The shapes of floats that were given with the width of the model last, with its new width."""
+        shapes = {number: list(tensor.shape) for number, tensor in enumerate(given.held) if tensor.is_float}
+        old = self.source.letters.get("C")
+        wide = {number: shape for number, shape in shapes.items() if shape and shape[-1] == old and width is not None}
+        return {number: [*shape[:-1], cast(int, width)] for number, shape in wide.items()}
+
+
+def with_head(sizes: dict[str, int]) -> dict[str, int]:
+    """D is C / H where nothing else is said."""
+    if "D" not in sizes and {"C", "H"} <= sizes.keys() and sizes["C"] % sizes["H"] == 0:
+        return {**sizes, "D": sizes["C"] // sizes["H"]}
+    return sizes
 
 
 def settings(letters: Sizes) -> Iterator[Pair]:

@@ -13,7 +13,7 @@ import msgspec
 from ..schema import Call, TensorMeta, Trace
 from .align import align
 from .formulas import Formulas
-from .letters import settled
+from .lengths import settled
 
 __all__ = ["Axes", "letters_in", "name_axes", "with_axes"]
 
