@@ -27,13 +27,16 @@ INPUTS = frozenset("BTSP")
 def name_widths(trace: Trace, declared: Mapping[str, int] = {}) -> Trace:
     """`trace`, which has roles and may have axes, with letters for dims that are plain numbers.
 
-    declared   sizes of letters that the user told, for dims that nothing else tells
+    declared   sizes of letters that the user told: a dim that nothing else tells has the one letter of its size
     """
     joined = Joined(trace)
-    letters = {dim: said.pop() for dim, said in anchored(trace, joined, declared).items() if len(said) == 1}
-    sizes = {**trace.sizes, **{letter: joined.size(dim) for dim, letter in letters.items()}}
+    told = letters_of(trace)
+    known = {**{letter: size for letter, size in trace.sizes.items() if letter not in told}, **declared}
+    letters = anchored(trace, joined, told, known)
+    sizes = {**trace.sizes, **declared, **{letter: joined.size(dim) for dim, letter in letters.items()}}
     words = Words(joined, letters, sizes)
-    by_size = of_size({**{letter: size for letter, size in sizes.items() if letter not in INPUTS}, **declared}, declared)
+    widths = {letter: size for letter, size in sizes.items() if letter not in INPUTS}
+    by_size = of_size(widths, declared)
     named: dict[Dim, str | None] = {}
 
     def word(dim: Dim) -> str | None:
@@ -50,9 +53,16 @@ def name_widths(trace: Trace, declared: Mapping[str, int] = {}) -> Trace:
         return tuple(axis if is_told(axis) else word(dim) or axis for axis, dim in zip(said, row, strict=True))
 
     found = with_axes(trace, axes)
-    told = {letter for call in found.calls for tensor in call.outputs.values() for letter in letters_in(tensor.axes)}
-    new = {letter: size for letter, size in {**declared, **sizes}.items() if letter in told and letter not in trace.sizes}
-    return msgspec.structs.replace(found, sizes={**trace.sizes, **in_order(new)})
+    new = letters_of(found) - trace.sizes.keys()
+    return msgspec.structs.replace(
+        found, sizes={**trace.sizes, **in_order({letter: sizes[letter] for letter in new if letter in sizes})}
+    )
+
+
+def letters_of(trace: Trace) -> set[str]:
+    """The letters that are in the axes of its tensors."""
+    axes = {tensor.axes for call in trace.calls for tensor in (*call.inputs.values(), *call.outputs.values())}
+    return {letter for found in axes for letter in letters_in(found)}
 
 
 def is_told(axis: str | int) -> bool:

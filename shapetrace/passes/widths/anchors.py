@@ -5,7 +5,7 @@ A letter is told only where all dims that would have it are of one size, over th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ...schema import Trace
 from ..roles.functions import LOOKUPS, short_name
@@ -18,31 +18,31 @@ WIDTHS = (("residual",), ("attn_out", "x"), ("norm", "ffn_out"), ("token_embeddi
 """Roles of tensors whose last dim is the width of the model. The first that are there tell it: an embedding may be of
 another width, and be projected."""
 
-INPUT = "?"
-"""Stands for batch and lengths, which are no widths."""
 
+def anchored(trace: Trace, joined: Joined, told: Collection[str], known: Mapping[str, int]) -> dict[Dim, str]:
+    """The roots of dims that have a letter by their roles; none where roles contradict each other.
 
-def anchored(trace: Trace, joined: Joined, declared: Mapping[str, int]) -> dict[Dim, set[str]]:
-    """The letters that the roots of dims have by their roles: more than one where roles contradict each other."""
+    told    letters that the axes of the trace have already: a plain number is none of these
+    known   sizes of letters
+    """
     found: dict[Dim, set[str]] = {}
+    root = joined.dims.root
+    lengths = {root(dim) for row in joined.rows("weights", "scores") for dim in row[-2:]}
+    lengths |= {root(row[0]) for row in joined.rows("weights", "scores") if len(row) == 4}
     width = next((dims for roles in WIDTHS if (dims := joined.last(*roles))), [])
     for letter, dims in (
         ("C", width),
         ("F", joined.last("ffn_hidden")),
         ("V", vocabulary(trace, joined)),
-        *heads(joined, "B" in trace.sizes, set(map(joined.size, width))),
+        *heads(joined, "B" in told, set(map(joined.size, width)), lengths),
     ):
-        sizes = set(map(joined.size, dims))
-        if letter in declared:
-            sizes &= {declared[letter]}
-        if letter not in trace.sizes and len(sizes) == 1:
-            for dim in dims:
+        roots = {root(dim) for dim in dims} - lengths
+        sizes = {joined.size(dim) for dim in roots if joined.size(dim) == known.get(letter, joined.size(dim))}
+        if letter not in told and len(sizes) == 1:
+            for dim in roots:
                 if joined.size(dim) in sizes:
-                    found.setdefault(joined.dims.root(dim), set()).add(letter)
-    for row in joined.rows("weights", "scores"):
-        for dim in (*row[-2:], *(row[:1] if len(row) == 4 else ())):
-            found.get(joined.dims.root(dim), set()).add(INPUT)
-    return found
+                    found.setdefault(dim, set()).add(letter)
+    return {dim: said.pop() for dim, said in found.items() if len(said) == 1}
 
 
 def vocabulary(trace: Trace, joined: Joined) -> list[Dim]:
@@ -61,11 +61,11 @@ def vocabulary(trace: Trace, joined: Joined) -> list[Dim]:
     return [dim for dim in (*tables, *logits) if joined.size(dim) in sizes] if sizes else tables
 
 
-def heads(joined: Joined, has_batch: bool, widths: set[int]) -> Iterator[tuple[str, list[Dim]]]:
-    """H, D and G. A number of heads is believed only where it stands before their width in a view or a parameter."""
+def heads(joined: Joined, has_batch: bool, widths: set[int], lengths: set[Dim]) -> Iterator[tuple[str, list[Dim]]]:
+    """H, D and G. Lengths are none of them, however a tensor is turned. A number of heads is believed only where it stands before their width in a view or a parameter."""
     root, size = joined.dims.root, joined.size
     neighbours = set(joined.neighbours())
-    width = joined.last("q", "k")
+    width = [dim for dim in joined.last("q") if root(dim) not in lengths]
     inner = set(map(root, (*width, *joined.last("v"))))
 
     def before_width(dims: Sequence[Dim]) -> list[Dim]:
@@ -75,7 +75,8 @@ def heads(joined: Joined, has_batch: bool, widths: set[int]) -> Iterator[tuple[s
     yield "H", found
     counts = set(map(size, found))
     if counts or not set(map(size, width)) & widths:
-        yield "D", width
+        sizes = set(map(size, width))
+        yield "D", [*width, *(dim for dim in joined.last("v") if size(dim) in sizes)]
     if len(counts) == 1:
         (count,) = counts
         groups = before_width([row[-3] for row in joined.rows("k", "v") if len(row) == 4])

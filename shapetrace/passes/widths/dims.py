@@ -55,6 +55,7 @@ class Dims:
     products   a dim, and those that it is the product of, outermost first
     sums       a dim, and those that it is the sum of
     counted    dims that the code goes through one by one, like the three of queries, keys and values
+    slices     a dim that is a slice of another, that one, and whether it is its end
     """
 
     def __init__(self) -> None:
@@ -66,6 +67,7 @@ class Dims:
         self.products: list[tuple[Dim, tuple[Dim, ...]]] = []
         self.sums: list[tuple[Dim, tuple[Dim, ...]]] = []
         self.counted: set[Dim] = set()
+        self.slices: list[tuple[Dim, Dim, bool]] = []
         self.extents: dict[Axis, tuple[int, tuple[str, ...]]] = {}
 
     def of(self, tensor: TensorMeta) -> tuple[Dim, ...]:
@@ -107,12 +109,16 @@ class Dims:
 
     def parts(self, whole: Dim, parts: Sequence[Dim], *, equal: bool) -> None:
         """`whole` is cut into parts, or put together from them; `equal` if they are so at any size."""
+        parts = [part for part in parts if self.sizes[part]]
+        if len(parts) == 1:
+            return self.join(whole, parts[0])
         self.sums.append((whole, tuple(parts)))
         if equal and len({self.sizes[part] for part in parts}) == 1 and len(parts) > 1:
             self.joined((parts[0], part) for part in parts[1:])
             count = self.new(len(parts))
             self.counted.add(count)
             self.products.append((whole, (count, parts[0])))
+        return None
 
     def reshape(self, before: Sequence[Dim], after: Sequence[Dim], *, fine: bool = True) -> None:
         """The same elements in the same order: where both have come equally far, what lies between is the same.
@@ -173,8 +179,21 @@ class Dims:
             self.extents[axis] = prod(numbers), tuple(word for word in words if not word.isdecimal())
         return self.extents[axis]
 
+    def swapped(self) -> None:
+        """A dim whose end is put before its start is cut in halves, as rotary positions need it."""
+        cuts = {(self.root(part), self.root(whole), is_end) for part, whole, is_end in self.slices}
+        wholes: dict[Dim, set[Dim]] = {}
+        for part, whole, _ in cuts:
+            wholes.setdefault(part, set()).add(whole)
+        for _, parts in self.sums:
+            one, other = self.root(parts[0]), self.root(parts[-1])
+            for whole in wholes.get(one, ()) if len(parts) == 2 else ():
+                if (one, whole, True) in cuts and (other, whole, False) in cuts:
+                    self.join(one, other)
+
     def settle(self) -> None:
         """Of a dim that is cut in several ways the pieces are the same where the borders are."""
+        self.swapped()
         for _ in range(MOST_ROUNDS):
             before = len(self.products)
             ways: dict[Dim, dict[tuple[Dim, ...], None]] = {}

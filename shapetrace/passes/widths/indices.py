@@ -14,16 +14,19 @@ Entry = str | TensorMeta
 """One part of an index: as Python writes it, or a tensor."""
 
 WHOLE = re.compile(r"0?:(:1)?")
+PART = re.compile(r"0?:\d+|\d+:")
 
 
 class Indexed(NamedTuple):
     """
     left     of each dim of the result which it was; None for one that is new or shorter
     picked   the dims of which one place was taken
+    sliced   the dims of which a part was taken, by its place among the dims of the result, and whether it is their end
     """
 
     left: list[int | None]
     picked: list[int]
+    sliced: dict[int, tuple[int, bool]]
 
 
 def indexed(call: Call, dims: Sequence[int], of: Mapping[int, Sequence[int]]) -> Indexed | None:
@@ -41,7 +44,7 @@ def indexed(call: Call, dims: Sequence[int], of: Mapping[int, Sequence[int]]) ->
         return None
     if "..." not in entries:
         entries.append("...")
-    found = Indexed([], [])
+    found = Indexed([], [], {})
     left = list(dims)
     for place, entry in enumerate(entries):
         if isinstance(entry, TensorMeta):
@@ -56,6 +59,8 @@ def indexed(call: Call, dims: Sequence[int], of: Mapping[int, Sequence[int]]) ->
             found.picked.append(left.pop(0))
         else:
             dim = left.pop(0)
+            if PART.fullmatch(entry):
+                found.sliced[len(found.left)] = dim, entry.endswith(":")
             found.left.append(dim if WHOLE.fullmatch(entry) else None)
     return found
 
