@@ -47,7 +47,9 @@ def name_widths(trace: Trace, declared: Mapping[str, int] = {}) -> Trace:
 
     def axes(index: int, place: str, key: str, tensor: TensorMeta) -> Axes:
         said = tensor.axes or tensor.shape
-        row = joined.unmade.get(index, {}).get(key) if place == "unmade" else joined.dims.known.get((tensor.number, said))
+        row = (
+            joined.unmade.get(index, {}).get(key) if place == "unmade" else joined.dims.known.get((tensor.number, said))
+        )
         if row is None:
             return said
         return tuple(axis if is_told(axis) else word(dim) or axis for axis, dim in zip(said, row, strict=True))

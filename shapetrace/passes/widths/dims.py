@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import product
 from math import prod
 
 import msgspec
@@ -55,7 +56,7 @@ class Dims:
     products   a dim, and those that it is the product of, outermost first
     sums       a dim, and those that it is the sum of
     counted    dims that the code goes through one by one, like the three of queries, keys and values
-    slices     a dim that is a slice of another, that one, and whether it is its end
+    slices     a dim and a place in it -> dims that are its start up to there, or its end
     """
 
     def __init__(self) -> None:
@@ -67,7 +68,7 @@ class Dims:
         self.products: list[tuple[Dim, tuple[Dim, ...]]] = []
         self.sums: list[tuple[Dim, tuple[Dim, ...]]] = []
         self.counted: set[Dim] = set()
-        self.slices: list[tuple[Dim, Dim, bool]] = []
+        self.slices: dict[tuple[Dim, int], list[tuple[Dim, bool]]] = {}
         self.extents: dict[Axis, tuple[int, tuple[str, ...]]] = {}
 
     def of(self, tensor: TensorMeta) -> tuple[Dim, ...]:
@@ -126,6 +127,7 @@ class Dims:
         fine   whether dims may be cut where neither has a border: [B, 8] and [2·B, 4] are B, 2 and 4
         """
         one, other = ([dim for dim in dims if self.sizes[dim] != 1] for dims in (before, after))
+        ones, others_ones = self.after_one(before), self.after_one(after)
         if any(self.sizes[dim] < 1 for dim in (*one, *other)):
             return
         ends, others = list(self.reach(one)), list(self.reach(other))
@@ -133,9 +135,15 @@ class Dims:
         while i < len(ends) and j < len(others):
             size, limit = ends[i].size, others[j].size
             if ends[i] == others[j]:
-                self.same(one[first : i + 1], other[second : j + 1], fine)
+                if first != i or second != j or (one[i] in ones) == (other[j] in others_ones):
+                    self.same(one[first : i + 1], other[second : j + 1], fine)
                 first, second = i + 1, j + 1
             i, j = i + (size <= limit), j + (limit <= size)
+
+    def after_one(self, dims: Sequence[Dim]) -> set[Dim]:
+        """Dims right after one of size 1. Where only one side has that, a single head may be hidden in the other:
+        [B, T, 1, D] and [B, T, G·D]."""
+        return {dim for before, dim in zip(dims, dims[1:], strict=False) if self.sizes[before] == 1}
 
     def same(self, one: Sequence[Dim], other: Sequence[Dim], fine: bool) -> None:
         """Two rows of dims hold the same elements, and have no border in common."""
@@ -161,6 +169,13 @@ class Dims:
                 self.same([dim], pieces[start:end], fine=False)
                 start = end
 
+    def repeat(self, whole: Dim, part: Dim) -> None:
+        """`whole` is `part` some times over: it is what lies between them times that."""
+        reach, start = (next(iter(self.reach([dim]))) for dim in (whole, part))
+        between = reach.over(start) if start.size > 1 else None
+        if between is not None and between.size > 1:
+            self.products.append((whole, (self.new(between.size, between.axis), part)))
+
     def reach(self, dims: Sequence[Dim]) -> Iterable[Extent]:
         """How far each dim of a row reaches, from its start."""
         size, factor, axes = 1, 1, Counter[str]()
@@ -179,21 +194,29 @@ class Dims:
             self.extents[axis] = prod(numbers), tuple(word for word in words if not word.isdecimal())
         return self.extents[axis]
 
-    def swapped(self) -> None:
-        """A dim whose end is put before its start is cut in halves, as rotary positions need it."""
-        cuts = {(self.root(part), self.root(whole), is_end) for part, whole, is_end in self.slices}
-        wholes: dict[Dim, set[Dim]] = {}
-        for part, whole, _ in cuts:
-            wholes.setdefault(part, set()).add(whole)
-        for _, parts in self.sums:
-            one, other = self.root(parts[0]), self.root(parts[-1])
-            for whole in wholes.get(one, ()) if len(parts) == 2 else ():
-                if (one, whole, True) in cuts and (other, whole, False) in cuts:
-                    self.join(one, other)
+    def halve(self) -> None:
+        """A start and an end are the whole; one that is put together the other way round, as rotary positions need it,
+        is cut in halves."""
+        swapped: set[tuple[Dim, Dim]] = set()
+        for (whole, _), parts in self.slices.items():
+            for one, other in product(parts, parts):
+                if (one[1], other[1]) == (False, True):
+                    self.parts(whole, [one[0], other[0]], equal=False)
+                    swapped.add((self.root(other[0]), self.root(one[0])))
+        for _, joined in self.sums:
+            if len(joined) == 2 and (self.root(joined[0]), self.root(joined[1])) in swapped:
+                self.join(*joined)
+
+    def add_up(self) -> None:
+        """What is the sum of the same is the same."""
+        known: dict[tuple[Dim, ...], Dim] = {}
+        for whole, parts in self.sums:
+            self.join(whole, known.setdefault(tuple(sorted(map(self.root, parts))), whole))
 
     def settle(self) -> None:
         """Of a dim that is cut in several ways the pieces are the same where the borders are."""
-        self.swapped()
+        self.halve()
+        self.add_up()
         for _ in range(MOST_ROUNDS):
             before = len(self.products)
             ways: dict[Dim, dict[tuple[Dim, ...], None]] = {}

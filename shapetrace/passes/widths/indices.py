@@ -21,12 +21,13 @@ class Indexed(NamedTuple):
     """
     left     of each dim of the result which it was; None for one that is new or shorter
     picked   the dims of which one place was taken
-    sliced   the dims of which a part was taken, by its place among the dims of the result, and whether it is their end
+    sliced   place of a dim of the result that is the start of another up to a number, or its end from there on ->
+             that dim, the number, and whether it is the end
     """
 
     left: list[int | None]
     picked: list[int]
-    sliced: dict[int, tuple[int, bool]]
+    sliced: dict[int, tuple[int, int, bool]]
 
 
 def indexed(call: Call, dims: Sequence[int], of: Mapping[int, Sequence[int]]) -> Indexed | None:
@@ -60,7 +61,7 @@ def indexed(call: Call, dims: Sequence[int], of: Mapping[int, Sequence[int]]) ->
         else:
             dim = left.pop(0)
             if PART.fullmatch(entry):
-                found.sliced[len(found.left)] = dim, entry.endswith(":")
+                found.sliced[len(found.left)] = dim, int(entry.strip(":").removeprefix("0:")), entry.endswith(":")
             found.left.append(dim if WHOLE.fullmatch(entry) else None)
     return found
 

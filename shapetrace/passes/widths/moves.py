@@ -14,6 +14,27 @@ def broadcast(step: Step) -> None:
             step.dims.broadcast(step.dims.of(tensor), made)
 
 
+def repeat(step: Step) -> None:
+    """`x.repeat(2, 1)`: from the right, each dim is there some times over."""
+    given, made = step.given("0", "input"), step.result
+    if given is not None:
+        step.dims.broadcast(given, made)
+        for one, other in zip(reversed(given), reversed(made), strict=False):
+            step.dims.repeat(other, one)
+
+
+def interleave(step: Step) -> None:
+    """`repeat_interleave` with a number: two after each other are one, in the last dim as rotary positions need it."""
+    given, made = step.given("0", "input"), step.result
+    count, place = step.numbers("1", "repeats"), step.numbers("dim", "2")
+    if given and len(given) == len(made):
+        step.dims.broadcast(given, made)
+        if count and place and place[0] in (-1, len(given) - 1):
+            pieces = step.dims.new(count[0])
+            step.dims.counted.add(pieces)
+            step.dims.products.append((made[-1], (given[-1], pieces)))
+
+
 def first(step: Step) -> None:
     """The first that is given, if what is made has its shape."""
     given = step.given("0", "input")
@@ -26,6 +47,14 @@ def reshape(step: Step) -> None:
     given = step.given("0", "input")
     if given is not None:
         step.dims.reshape(given, step.result)
+
+
+def squeeze(step: Step) -> None:
+    """Dims of size 1 come or go."""
+    rows = [row for row in (step.given("0", "input"), step.result) if row is not None]
+    wide = [[dim for dim in row if step.dims.sizes[dim] != 1] for row in rows]
+    if len(wide) == 2 and len(wide[0]) == len(wide[1]):
+        step.dims.broadcast(*wide)
 
 
 def permute(step: Step) -> None:

@@ -83,9 +83,9 @@ def getitem(step: Step) -> None:
         step.dims.counted.update(found.picked)
         pairs = zip(found.left, step.result, strict=False)
         step.dims.joined((dim, made) for dim, made in pairs if dim is not None)
-        for place, (whole, is_end) in found.sliced.items():
+        for place, (whole, border, is_end) in found.sliced.items():
             if place < len(step.result):
-                step.dims.slices.append((step.result[place], whole, is_end))
+                step.dims.slices.setdefault((whole, border), []).append((step.result[place], is_end))
 
 
 def setitem(step: Step) -> None:

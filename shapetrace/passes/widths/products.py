@@ -8,9 +8,9 @@ from .step import Row, Step
 
 
 def matmul(step: Step) -> None:
-    pair = step.row("0 1") or step.row("input mat2") or step.row("input other")
-    if len(pair) == 2:
-        one, other = reversed(pair) if short_name(step.call) == "rmatmul" else pair
+    one, other = step.given("0", "input"), step.given("1", "mat2", "other", "vec", "tensor")
+    if one is not None and other is not None:
+        one, other = (other, one) if short_name(step.call) == "rmatmul" else (one, other)
         product(step.dims, one, other, step.result)
 
 
@@ -31,10 +31,13 @@ def product(dims: Dims, one: Row, other: Row, made: Row) -> None:
 
 def added_product(step: Step) -> None:
     """addmm(x, one, other) and the like: their product, and x."""
-    rows = step.row("0 1 2") or step.row("input mat1 mat2") or step.row("input batch1 batch2")
-    if len(rows) == 3:
-        product(step.dims, rows[1], rows[2], step.result)
-        step.dims.broadcast(rows[0], step.result)
+    x, one, other = step.given("0", "input"), step.given("1", "mat1", "batch1", "mat"), step.given(*SECOND)
+    if x is not None and one is not None and other is not None:
+        product(step.dims, one, other, step.result)
+        step.dims.broadcast(x, step.result)
+
+
+SECOND = ("2", "mat2", "batch2", "vec")
 
 
 def linear(step: Step) -> None:
@@ -106,6 +109,6 @@ def attention(step: Step) -> None:
 
 
 def outer(step: Step) -> None:
-    pair = step.row("0 1")
-    if len(pair) == 2 and all(len(row) == 1 for row in pair):
-        step.dims.broadcast([pair[0][0], pair[1][0]], step.result)
+    one, other = step.given("0", "input"), step.given("1", "vec2", "other")
+    if one and other and len(one) == len(other) == 1:
+        step.dims.broadcast([one[0], other[0]], step.result)

@@ -8,7 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...schema import Call
-from ..roles.functions import ACTIVATIONS, CASTS, COMPARISONS, DROPOUTS, FUSED, NORMS, QUOTIENTS, SUMS, TIMES, short_name
+from ..roles.functions import (
+    ACTIVATIONS,
+    CASTS,
+    COMPARISONS,
+    DROPOUTS,
+    FUSED,
+    NORMS,
+    QUOTIENTS,
+    SUMS,
+    TIMES,
+    short_name,
+)
 from . import moves, parts, products
 from .dims import Dim, Dims
 from .step import Step
@@ -41,13 +52,13 @@ ELEMENTWISE = """
     clamp clip clamp_min clamp_max where masked_fill lerp addcmul addcdiv nan_to_num polar complex softsign hardsigmoid
     tanhshrink copysign fmax fmin softmax log_softmax softmin safe_softmax normalize cumsum cumprod logcumsumexp
     contiguous clone detach data alias real imag conj resolve_conj positive requires_grad expand expand_as broadcast_to
-    repeat tile pad constant_pad_nd fill zero copy zeros_like ones_like empty_like full_like rand_like
+    pad constant_pad_nd fill zero copy zeros_like ones_like empty_like full_like rand_like
     randn_like bernoulli dropout2d dropout3d
 """
 """Dims from the right: equal ones stay, and those of size 1 may be widened."""
 
 SAME_SHAPE = """
-    flip roll triu tril sort argsort scatter scatter_add index_add index_copy index_fill index_put repeat_interleave
+    flip roll triu tril sort argsort scatter scatter_add index_add index_copy index_fill index_put
     group_norm batch_norm instance_norm prelu masked_scatter
 """
 """Functions whose first tensor is of the shape of what they make."""
@@ -65,7 +76,10 @@ def table() -> dict[str, Callable[[Step], None]]:
         ({*CASTS, *SAME_SHAPE.split()}, moves.first),
         (pointwise - {"prelu"}, moves.broadcast),
         (ELEMENTWISE.split(), moves.broadcast),
-        ("view reshape flatten unflatten squeeze unsqueeze ravel view_as reshape_as unsafe_view".split(), moves.reshape),
+        ("view reshape flatten unflatten ravel view_as reshape_as unsafe_view".split(), moves.reshape),
+        (["squeeze", "unsqueeze"], moves.squeeze),
+        (["repeat", "tile"], moves.repeat),
+        (["repeat_interleave"], moves.interleave),
         (["permute"], moves.permute),
         ("transpose swapaxes swapdims".split(), moves.transpose),
         ("mT mH adjoint t H".split(), moves.turned),

@@ -32,11 +32,6 @@ class Step:
         tensor = next((self.call.inputs[key] for key in keys if key in self.call.inputs), None)
         return None if tensor is None else self.dims.of(tensor)
 
-    def row(self, keys: str) -> list[Row]:
-        """The dims of the tensors at these keys, of which all must be there; else none."""
-        found = [self.given(key) for key in keys.split()]
-        return [dims for dims in found if dims is not None] if None not in found else []
-
     def many(self) -> list[Row]:
         """The dims of the tensors in a list that comes first."""
         inputs = self.call.inputs
