@@ -9,6 +9,7 @@ import msgspec
 from torch import nn
 
 from ..passes.axes import letters_in, name_axes
+from ..passes.widths import name_widths
 from ..schema import Trace
 from .copied import copied
 from .given import CannotProbe, Given, given
@@ -51,13 +52,13 @@ class Naming:
         probes = self.probes(trace)
         if not probes.runs:
             note = f"axes are not named: {probes.reason}"
-            return msgspec.structs.replace(trace, notes=(*trace.notes, note))
+            return name_widths(msgspec.structs.replace(trace, notes=(*trace.notes, note)))
         named = name_axes(msgspec.structs.replace(trace, sizes=dict(probes.sizes)), probes.runs)
         used = {
             letter for call in named.calls for tensor in call.outputs.values() for letter in letters_in(tensor.axes)
         }
         sizes = {letter: size for letter, size in named.sizes.items() if letter in used}
-        return msgspec.structs.replace(named, sizes={**trace.sizes, **sizes})
+        return name_widths(msgspec.structs.replace(named, sizes={**trace.sizes, **sizes}))
 
     def probes(self, trace: Trace) -> Probes:
         """Of the first source that gives runs at other sizes."""

@@ -126,7 +126,7 @@ class Dims:
 
         fine   whether dims may be cut where neither has a border: [B, 8] and [2·B, 4] are B, 2 and 4
         """
-        one, other = ([dim for dim in dims if self.sizes[dim] != 1] for dims in (before, after))
+        one, other = ([dim for dim in dims if self.axes[dim] != 1] for dims in (before, after))
         ones, others_ones = self.after_one(before), self.after_one(after)
         if any(self.sizes[dim] < 1 for dim in (*one, *other)):
             return
@@ -143,7 +143,7 @@ class Dims:
     def after_one(self, dims: Sequence[Dim]) -> set[Dim]:
         """Dims right after one of size 1. Where only one side has that, a single head may be hidden in the other:
         [B, T, 1, D] and [B, T, G·D]."""
-        return {dim for before, dim in zip(dims, dims[1:], strict=False) if self.sizes[before] == 1}
+        return {dim for before, dim in zip(dims, dims[1:], strict=False) if self.axes[before] == 1}
 
     def same(self, one: Sequence[Dim], other: Sequence[Dim], fine: bool) -> None:
         """Two rows of dims hold the same elements, and have no border in common."""
