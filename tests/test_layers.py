@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "files": "msgspec errors schema",
     "records": "msgspec errors schema",
     "streams": "errors files",
-    "letters": "",
+    "letters": "errors",
     "passes": "msgspec errors schema files records letters",
     "capture": "msgspec torch errors schema letters passes",
     "targets": "msgspec torch errors schema letters",

@@ -16,7 +16,7 @@ from ..passes.roles import name_roles
 from ..schema import Call, Trace
 from .hooks import CallSlot, HookRegistry
 from .modes import FunctionCalls, OpCalls
-from .naming import Naming
+from .naming import Naming, declared
 from .rebuild import attribute, letters_of
 from .recorder import Recorder, said
 
@@ -36,7 +36,7 @@ def attach(
     keep: int = 16,
     functions: bool = True,
     ops: bool = False,
-    axes: bool | None = None,
+    axes: bool | str | None = None,
 ) -> Tap:
     """Watch `model` from now on: until the end of a `with` block, or until `detach`.
 
@@ -84,7 +84,7 @@ class Tap:
         keep: int,
         functions: bool,
         ops: bool,
-        axes: bool | None,
+        axes: bool | str | None,
     ) -> None:
         self._model = model
         self._every = every
@@ -92,6 +92,7 @@ class Tap:
         self._functions = functions
         self._ops = ops
         self._axes = axes
+        self._sizes = declared(axes)
         self._complete: deque[Kept] = deque(maxlen=keep)
         self._naming: Naming | None = None
         self._forwards = 0
@@ -167,7 +168,7 @@ class Tap:
     def _name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Naming | None:
         """What it takes to say later what the tensors of this forward are, if that is wanted."""
         wanted = self._in_block if self._axes is None else self._axes
-        return Naming(self._model, args, kwargs, self._again) if wanted else None
+        return Naming(self._model, args, kwargs, self._again, self._sizes) if wanted else None
 
     def _again(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace:
         return recorded(model, args, kwargs, functions=self._functions, ops=self._ops)

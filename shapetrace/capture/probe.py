@@ -45,7 +45,7 @@ class Source(msgspec.Struct, frozen=True):
 class Probes(msgspec.Struct, frozen=True):
     """The model at other sizes.
 
-    sizes    of the letters in the plain run; a small letter is an axis of the input of which more is not known yet
+    sizes    of the letters in the plain run, and of axes of the input that have none yet
     runs     each a trace with sizes of its own; none if the model does not run at any others
     reason   why it does not
     """
@@ -59,16 +59,14 @@ def probe(
     source: Source,
     record: Recording,
     *,
-    declared: Groups | None = None,
     told_apart: bool = False,
 ) -> Probes:
     """Runs of the model of `source` with as many axes as it lets change at other sizes.
 
     record       gives the trace of a forward
-    declared     the groups of input dims, where they are known
     told_apart   whether to try if lengths that are equal are so by chance
     """
-    return Prober(source, record, told_apart).probes(declared)
+    return Prober(source, record, told_apart).probes()
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -87,17 +85,17 @@ class Prober:
         self.held = source.given.held
         self.reason = ""
 
-    def probes(self, declared: Groups | None) -> Probes:
+    def probes(self) -> Probes:
         with undisturbed():
-            for choice in self.choices(declared):
+            for choice in self.choices():
                 runs = self.runs(choice)
                 if runs:
                     return Probes(self.sizes(choice), runs)
         return Probes({}, reason=self.reason)
 
-    def choices(self, declared: Groups | None) -> Iterator[Choice]:
+    def choices(self) -> Iterator[Choice]:
         """All at once, as will do for most; else what can be changed is found piece by piece."""
-        likely = [declared] if declared is not None else list(self.guesses())
+        likely = list(self.guesses())
         if not self.told_apart:
             first = next(iter(likely), {})
             yield Choice(
@@ -110,6 +108,8 @@ class Prober:
                 yield choice
 
     def guesses(self) -> Iterator[Groups]:
+        if any(map(is_outer, self.source.letters)):
+            return  # the source makes the input, and has letters for it
         for groups in guesses(self.held):
             if self.told_apart:
                 yield from splits(self.held, groups)

@@ -17,13 +17,15 @@ from fractions import Fraction
 from itertools import combinations, combinations_with_replacement
 from math import prod
 
+from ..letters import names_in
+
 __all__ = ["Formulas", "evaluate"]
 
 Sizes = tuple[int, ...]
 """Of one dim, or of one letter, in each of the runs."""
 
-ORDER = "BPSTGHDCFV"
-"""In which letters stand in a formula: P+T, B·H, H·D."""
+FIRST = "BPSTGHDCFV"
+"""In which order letters stand in a formula: P+T, B·H, H·D."""
 
 MOST_FACTORS = 4
 LARGEST_FACTOR = 64
@@ -81,8 +83,8 @@ class Formulas:
 
 def in_formula(letter: str) -> tuple[int, str]:
     """Heads come before their width, as in H·D."""
-    place = ORDER.find(letter)
-    return place if place >= 0 else len(ORDER), letter
+    place = FIRST.find(letter)
+    return place if place >= 0 else len(FIRST), letter
 
 
 def products(letters: Mapping[str, Sizes]) -> Iterator[tuple[str, int, Sizes]]:
@@ -114,7 +116,7 @@ def scaled(word: str, factor: Fraction) -> str:
     return f"{times}{word}{by}"
 
 
-TOKEN = re.compile(r"\d+|[A-Za-z]|[·/+()-]")
+TOKEN = re.compile(r"\d+|[^\W\d]\w*|[·/+()-]")
 
 
 def evaluate(axis: str | int, sizes: Mapping[str, int]) -> int | None:
@@ -122,7 +124,7 @@ def evaluate(axis: str | int, sizes: Mapping[str, int]) -> int | None:
     if isinstance(axis, int):
         return axis
     words = TOKEN.findall(axis)
-    if "".join(words) != axis or any(word.isalpha() and word not in sizes for word in words):
+    if "".join(words) != axis or any(name not in sizes for name in names_in(axis)):
         return None
     value = total(words, sizes)
     return int(value) if value.denominator == 1 else None
