@@ -11,6 +11,7 @@ from torch import nn
 from ..letters import is_unknown, names_in, sizes_in
 from ..passes.axes import name_axes
 from ..passes.declared import as_declared
+from ..passes.roles import name_roles
 from ..schema import Trace
 from .copied import copied
 from .given import CannotProbe, Given, given
@@ -78,12 +79,14 @@ class Naming:
         told_apart = any(call.role == "cross-attention" for call in trace.calls)
         if self.given is None:
             return Probes({}, reason=self.reason)
+        unmade = any(call.unmade for call in trace.calls)
+        again: Recording = (lambda *forward: name_roles(self.record(*forward))) if unmade else self.record
         reasons: list[str] = []
         for make in (*self.sources, self.configured, self.copied):
             source = make(self.given)
             if source is None:
                 continue
-            probes = probe(source, self.record, told_apart=told_apart)
+            probes = probe(source, again, told_apart=told_apart)
             if probes.runs:
                 return probes
             reasons.append(probes.reason)
