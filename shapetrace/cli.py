@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
@@ -214,7 +215,8 @@ def models() -> None:
     from .targets import registry
 
     for model in registry.summaries():
-        say(f"{model.name:12} {model.line}\n{'':12} {' '.join(model.options)}".rstrip())
+        options = textwrap.fill(" ".join(model.options), 80, initial_indent=" " * 13, subsequent_indent=" " * 13)
+        say(f"{model.name:12} {model.line}\n{options}".rstrip())
 
 
 # --- what the commands do ---------------------------------------------------------------------------------------------

@@ -157,10 +157,21 @@ def test_models_lists_what_has_a_name(run: Run) -> None:
     assert run("models") == (
         0,
         """\
+bert         encoder under another name: learned positions, post-LN, GELU
 encoder      encoder-only: learned positions, post-LN, GELU, bidirectional
              --B 2 --T 4 --C 8 --H 2 --F --V 16 --L 2
 gpt          decoder-only: learned positions, pre-LN, GELU, causal
-             --B 2 --T 4 --C 8 --H 2 --F --V 16 --L 2 --head tied
+             --B 2 --T 4 --C 8 --H 2 --F --V 16 --L 2 --G --norm pre --norm-kind
+             layer --positions learned --activation gelu --qkv fused --attention
+             explicit --head tied --no-bias
+gpt2         gpt with all choices of GPT-2
+gqa          gpt with grouped-query attention: two query heads share a key and value head
+llama        gpt with all choices of Llama: RMSNorm, RoPE, GQA, SwiGLU
+mqa          gpt with multi-query attention: one key and value head
+original     transformer under another name: the model of the paper
+postln       gpt with norm(x + f(x)), as in the paper
+preln        gpt with x + f(norm(x)), as it is anyway
+rope         gpt with rotary positions: nothing added, q and k turned
 transformer  encoder-decoder: sinusoidal positions, post-LN, ReLU, cross-attention
              --B 2 --T 4 --S 3 --C --H --F --V --L --size seed
 """,
@@ -243,9 +254,11 @@ def test_an_interrupt_ends_it_silently(run: Run) -> None:
 # --- errors ----------------------------------------------------------------------------------------------------------
 
 TARGETS = """\
-  by name              encoder, gpt, transformer
+  by name              bert, encoder, gpt, gpt2, gqa, llama, mqa, original, postln, preln, rope, transformer
   in a file            path/file.py:build
   in a module          package.module:build"""
+
+GPT = "--B --T --C --H --F --V --L --G --norm --norm-kind --positions --activation --qkv --attention --head --bias"
 
 ERRORS = {
     "run net.py:own --depth 5 --seed 3": (
@@ -255,8 +268,8 @@ ERRORS = {
     "run gpt --format json --output gpt.jsonl": (
         "gpt.jsonl would keep the record, which is not json: leave --format out, or name it .txt"
     ),
-    "run gtp": f"no model is called 'gtp': did you mean gpt?\n{TARGETS}",
-    "run q": f"no model is called 'q'\n{TARGETS}",
+    "run gtp": f"no model is called 'gtp': did you mean gpt, gpt2?\n{TARGETS}",
+    "run zzz": f"no model is called 'zzz'\n{TARGETS}",
     "run nte.py:build": "nte.py:build: there is no file nte.py: did you mean net.py?",
     "run net.py": "net.py is a file; name what in it gives the model as well, net.py:build",
     "run net.py:fials": "net.py:fials: there is no 'fials' in net.py: did you mean fails, talks, Ids?",
@@ -268,10 +281,9 @@ ERRORS = {
     "run transformer --V 1": "transformer: V=1 leaves no id for words (id 0 is padding): take V=2 or more",
     "run gpt --T -1": "--T is the size of an axis, a whole number from 1 on, not '-1'",
     "run gpt --T x": "--T is the size of an axis, a whole number from 1 on, not 'x'",
-    "run gpt --S 3": "gpt takes no --S; it takes --B --T --C --H --F --V --L --head",
-    "run gpt --hed tied": "gpt takes no --hed: did you mean --head? it takes --B --T --C --H --F --V --L --head",
-    "run gpt --fromat json": "gpt takes no --fromat: did you mean --format? "
-    "it takes --B --T --C --H --F --V --L --head",
+    "run gpt --S 3": f"gpt takes no --S; it takes {GPT}",
+    "run gpt --hed tied": f"gpt takes no --hed: did you mean --head? it takes {GPT}",
+    "run gpt --fromat json": f"gpt takes no --fromat: did you mean --format? it takes {GPT}",
     "run gpt --head both": "gpt: --head is tied or untied, not 'both'",
     "run gpt --head": "gpt: --head needs a value: tied or untied",
     "run gpt extra": "gpt: 'extra' is no option; what follows the target is --name VALUE",
@@ -508,7 +520,7 @@ def test_an_interrupt_while_a_model_runs_ends_it_silently(tmp_path: Path) -> Non
 
 def test_the_shell_can_complete_the_names_of_models() -> None:
     words = {"_SHAPETRACE_COMPLETE": "complete_bash", "COMP_WORDS": "shapetrace run g", "COMP_CWORD": "2"}
-    assert process(environment=words) == (0, "gpt\n", "")
+    assert process(environment=words) == (0, "gpt\ngpt2\ngqa\n", "")
 
 
 def test_an_option_that_both_have_goes_to_the_builder_after_two_dashes(run: Run) -> None:
