@@ -40,6 +40,7 @@ class View(msgspec.Struct, frozen=True):
     all: bool
     depth: int | None
     width: int | None
+    copies: bool = False
 
 
 # --- options: each is read here; targets and renderers are imported when there is something for them to do ------------
@@ -92,6 +93,7 @@ Output = Annotated[
 Width = Annotated[
     int | None, typer.Option(metavar="N", parser=number(1, 10_000), help="how many columns wide; else as the terminal")
 ]
+Copies = Annotated[bool, typer.Option("--copies", help="show the copies instead, the largest first, and why")]
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
@@ -137,6 +139,7 @@ def run(
         ),
     ] = 0,
     ops: Annotated[bool, typer.Option("--ops", help="show the aten ops that each function runs, too")] = False,
+    copies: Copies = False,
     all: All = False,
     depth: Depth = None,
     format: Shape = None,
@@ -151,6 +154,7 @@ def run(
       shapetrace run transformer --size paper --output paper.jsonl
       shapetrace run my_model.py:build --n-layers 3 --no-bias
       shapetrace run my_model.py:Net --input 'x: float32[B=2, T=4, 8]'
+      shapetrace run gpt --copies --ops
       shapetrace run torch.nn:Linear --in-features 8 --out-features 4 \\
                      --input 'float32[2, 8]'
 
@@ -168,7 +172,7 @@ def run(
 
     if target.startswith("-"):
         raise TargetError(f"the target comes first, then its options: shapetrace run TARGET {target} …")
-    view = View(content(format, output), output, all, depth, width)
+    view = seen(format, output, all, depth, width, copies)
     letters = (f"--{name}={text}" for name, text in context.params.items() if name.isupper() and text is not None)
     others = tuple(option.name for option in context.command.params if option.name and not option.name.isupper())
     given = tuple(
@@ -180,6 +184,7 @@ def run(
 @app.command()
 def show(
     file: Annotated[Path, typer.Argument(metavar="FILE", hidden=True)],
+    copies: Copies = False,
     all: All = False,
     depth: Depth = None,
     format: Shape = None,
@@ -194,7 +199,7 @@ def show(
 
     FILE is what `shapetrace run … --output FILE.jsonl` wrote, or `trace.save` in Python.
     """
-    view = View(content(format, output), output, all, depth, width)
+    view = seen(format, output, all, depth, width, copies)
     emit(files.load(file), view)
 
 
@@ -249,6 +254,20 @@ def content(format: str | None, output: Path | None) -> str:
     return CONTENT[output.suffix]
 
 
+def seen(
+    format: str | None, output: Path | None, all: bool, depth: int | None, width: int | None, copies: bool
+) -> View:
+    """The view that was asked for."""
+    view = View(content(format, output), output, all, depth, width, copies)
+    if copies and view.format == "trace":
+        raise FileError(f"{output} would keep the record, which is not the copies alone: name it .txt, .md or .json")
+    if copies and depth is not None:
+        raise ShapetraceError(
+            "--depth opens modules of the tree; --copies lists what is in all of them, and opens none"
+        )
+    return view
+
+
 def emit(trace: Trace, view: View) -> None:
     """Show the trace, or write it to a file and say so on stderr."""
     if view.output is None:
@@ -262,12 +281,13 @@ def emit(trace: Trace, view: View) -> None:
 
 
 def text(trace: Trace, view: View) -> str:
-    from .renderers import Style, render
+    from .renderers import Style, copy_list, render
 
     style = Style(width=view.width, all=view.all, depth=view.depth)
     if view.output is not None:  # the same as into a pipe
         style = msgspec.structs.replace(style, width=view.width or 80, color=False)
-    return render(trace, style, format=view.format).rstrip("\n")
+    shown = copy_list(trace, style, view.format) if view.copies else render(trace, style, format=view.format)
+    return shown.rstrip("\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

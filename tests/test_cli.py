@@ -197,6 +197,58 @@ def test_a_file_that_cannot_be_replaced_by_a_whole_one_stays(run: Run) -> None:
     assert Path("gpt.jsonl").read_text() == "precious"
 
 
+# --- copies ----------------------------------------------------------------------------------------------------------
+
+COPIES = """\
+GPT  decoder-only · pre-LN · learned positions
+B=2 T=4 C=8 H=2 D=4 F=32 V=16 L=2   float32 cpu
+13.3 kB in activations · 2 copies, 512 B: contiguous 2
+bytes      copy    made by     in
+256 B  ×2  concat  contiguous  blocks.*.attention
+           head_output.transpose(1, 2) was not contiguous · attention.py:83
+copies inside of functions, as matmul makes them, are seen with --ops
+"""
+
+
+def test_the_copies_are_shown_of_a_run_and_of_its_file(run: Run) -> None:
+    run("run", "gpt", "--output", "gpt.jsonl")
+    for words in (["run", "gpt"], ["show", "gpt.jsonl"]):
+        assert run(*words, "--copies", "--width", "80") == (0, COPIES, "")
+
+
+def test_copies_go_into_files_by_their_suffix_and_are_folded_unless_all_is_asked_for(run: Run) -> None:
+    run("run", "gpt", "--output", "gpt.jsonl")
+    assert run("show", "gpt.jsonl", "--copies", "--output", "copies.txt")[:2] == (0, "")
+    assert Path("copies.txt").read_text(encoding="utf-8") == COPIES
+    run("show", "gpt.jsonl", "--copies", "--output", "copies.json")
+    assert [copy["path"] for copy in json.loads(Path("copies.json").read_text())["copies"]] == [
+        "blocks.0.attention",
+        "blocks.1.attention",
+    ]
+    assert run("show", "gpt.jsonl", "--copies", "--format", "markdown")[1].count("`concat`") == 1
+    assert run("show", "gpt.jsonl", "--copies", "--format", "markdown", "--all")[1].count("`concat`") == 2
+
+
+def test_copies_inside_of_functions_are_shown_with_ops(run: Run) -> None:
+    status, out, err = run("run", "gpt", "--copies", "--ops")
+    assert (status, err) == (0, "")
+    assert "clone in matmul" in out
+    assert "--ops" not in out
+
+
+def test_what_copies_cannot_be_is_refused(run: Run) -> None:
+    assert run("run", "gpt", "--copies", "--output", "gpt.jsonl") == (
+        2,
+        "",
+        "shapetrace: gpt.jsonl would keep the record, which is not the copies alone: name it .txt, .md or .json\n",
+    )
+    assert run("run", "gpt", "--copies", "--depth", "1") == (
+        2,
+        "",
+        "shapetrace: --depth opens modules of the tree; --copies lists what is in all of them, and opens none\n",
+    )
+
+
 # --- a forward that raises -------------------------------------------------------------------------------------------
 
 
