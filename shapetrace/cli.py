@@ -139,6 +139,9 @@ def run(
         ),
     ] = 0,
     ops: Annotated[bool, typer.Option("--ops", help="show the aten ops that each function runs, too")] = False,
+    materialise: Annotated[
+        bool, typer.Option("--materialise", help="run fused attention written out: its scores and weights are real")
+    ] = False,
     copies: Copies = False,
     all: All = False,
     depth: Depth = None,
@@ -178,7 +181,9 @@ def run(
     given = tuple(
         name for name in others if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
     )
-    run_and_show(Request(target, (*letters, *context.args), tuple(input or ()), seed, ops, others, given), view)
+    run_and_show(
+        Request(target, (*letters, *context.args), tuple(input or ()), seed, ops, others, given, materialise), view
+    )
 
 
 @app.command()

@@ -43,6 +43,15 @@ def talks(B: int = 2):
     return Net(), (torch.zeros(B, 2),)
 
 
+def attends():
+    class Attends(nn.Module):
+        def forward(self, x):
+            out = nn.functional.scaled_dot_product_attention(x, x, x)
+            return out
+
+    return Attends(), (torch.zeros(1, 2, 3, 4),)
+
+
 def fails():
     return Net(), (torch.zeros(3, 2),)
 
@@ -145,6 +154,19 @@ def test_what_the_users_code_prints_is_kept_out_of_the_record(run: Run) -> None:
 def test_ops_are_shown_on_request(run: Run) -> None:
     run("run", "gpt", "--ops", "--output", "gpt.jsonl")
     assert {call.kind for call in shapetrace.load("gpt.jsonl").calls} == {"module", "function", "op"}
+
+
+def test_fused_attention_is_written_out_on_request(run: Run) -> None:
+    assert run("run", "net.py:attends", "--output", "fused.jsonl")[0] == 0
+    status, out, err = run("run", "net.py:attends", "--materialise", "--output", "written.jsonl")
+    assert (status, out) == (0, "")
+    fused, written = shapetrace.load("fused.jsonl"), shapetrace.load("written.jsonl")
+    assert "scores" not in fused[""]
+    assert written[""]["scores"].shape == (1, 2, 3, 3)
+    assert (fused.notes, [note.partition(",")[0] for note in written.notes]) == (
+        (),
+        ["scaled_dot_product_attention was written out"],
+    )
 
 
 def test_the_view_options_change_what_is_shown(run: Run) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext
 from string import ascii_uppercase
 from threading import get_ident
 from typing import Any
@@ -13,15 +13,14 @@ import torch
 from torch import nn
 
 from ..errors import ShapetraceError, TargetError
-from ..schema import Call, Trace
+from ..schema import Trace
 from .hooks import CallSlot, HookRegistry
+from .materialised import was_written_out
 from .modes import FunctionCalls, OpCalls
+from .notes import mark, note, notes_of
 from .recorder import Recorder, said
 
 __all__ = ["Tap", "attach", "trace_of"]
-
-NONE: tuple[str, ...] = ()
-"""The very () of a constant: on Python 3.10 `tuple` may make another one, which msgspec would write to a file."""
 
 
 def attach(
@@ -32,6 +31,7 @@ def attach(
     keep: int = 16,
     functions: bool = True,
     ops: bool = False,
+    materialise: bool = False,
 ) -> Tap:
     """Watch `model` from now on: until the end of a `with` block, or until `detach`.
 
@@ -41,14 +41,16 @@ def attach(
     every       watch the first forward and then each `every`-th; the others run as if nothing were attached
     on_trace    called with each trace when it is complete; forwards that it runs are not watched
     keep        how many traces, the newest, `Tap.traces` holds
-    functions, ops   as for `shapetrace.trace`
+    functions, ops, materialise   as for `shapetrace.trace`
     """
     if not isinstance(model, nn.Module):
         what = f"the class {model.__name__}: make one" if isinstance(model, type) else type(model).__name__
         raise TargetError(f"a torch.nn.Module can be watched, not {what}")
     if every < 1 or keep < 1:
         raise ShapetraceError(f"every and keep count from 1; got every={every}, keep={keep}")
-    return Tap(model, every=every, on_trace=on_trace, keep=keep, functions=functions, ops=ops)
+    if materialise and not functions:
+        raise ShapetraceError("materialise shows what functions make: it needs functions=True")
+    return Tap(model, every=every, on_trace=on_trace, keep=keep, functions=functions, ops=ops, materialise=materialise)
 
 
 def trace_of(error: BaseException) -> Trace | None:
@@ -69,12 +71,14 @@ class Tap:
         keep: int,
         functions: bool,
         ops: bool,
+        materialise: bool,
     ) -> None:
         self._model = model
         self._every = every
         self._on_trace = on_trace
         self._functions = functions
         self._ops = ops
+        self._materialise = materialise
         self._complete: deque[Trace] = deque(maxlen=keep)
         self._forwards = 0
         self._watch: Watch | None = None
@@ -136,7 +140,7 @@ class Tap:
 
     @contextmanager
     def _watching(self) -> Iterator[Watch]:
-        watch = Watch(self._model, functions=self._functions, ops=self._ops)
+        watch = Watch(self._model, functions=self._functions, ops=self._ops, materialise=self._materialise)
         error: BaseException | None = None
         try:
             with watch:
@@ -181,12 +185,13 @@ class Tap:
 class Watch:
     """All that is put in place to watch a model, from `__enter__` to `__exit__`."""
 
-    def __init__(self, model: nn.Module, *, functions: bool, ops: bool) -> None:
+    def __init__(self, model: nn.Module, *, functions: bool, ops: bool, materialise: bool) -> None:
         self.model = model
         self.recorder = Recorder()
         self.hooks = HookRegistry(model, self.recorder, self.aside)
-        self.functions = FunctionCalls(self.recorder) if functions else None
+        self.functions = FunctionCalls(self.recorder, materialise=materialise) if functions else None
         self.ops = OpCalls(self.recorder) if ops else None
+        self.materialise = materialise
         self.lifetime = ExitStack()
         self.seen_forward = False
 
@@ -234,7 +239,7 @@ class Watch:
             dtype=first.dtype if first else "",
             device=first.device if first else "",
             torch=str(torch.__version__),
-            notes=notes_of(calls),
+            notes=notes_of(calls, materialised=self.materialise and was_written_out(calls)),
             error=None if error is None else said(error),
             calls=calls,
         )
@@ -260,31 +265,3 @@ def attribute(thing: object, name: str) -> Any:
         return getattr(thing, name, None)
     except Exception:
         return None
-
-
-def notes_of(calls: tuple[Call, ...]) -> tuple[str, ...]:
-    """The notes of all calls, each once, with the classes it was said of."""
-    said: dict[str, dict[str, None]] = {}
-    for call in calls:
-        if call.note is not None:
-            said.setdefault(call.note, {})[call.name] = None
-    return tuple(f"{', '.join(names)}: {note}" for note, names in said.items()) or NONE
-
-
-def mark(error: BaseException, trace: Trace) -> None:
-    """Leave with an exception the record of what it ended, and a note of where in the model it was raised."""
-    with suppress(Exception):
-        error.__dict__["__shapetrace__"] = trace
-    failed = next((call for call in reversed(trace.calls) if call.error and call.error == trace.error), None)
-    if failed is not None:
-        given = ", ".join(f"{key}: {list(tensor.shape)} {tensor.dtype}" for key, tensor in failed.inputs.items())
-        where = f"\n  {failed.source[0]}:{failed.source[1]}" if failed.source else ""
-        note(error, f"shapetrace: raised in {failed.path or trace.model} by {failed.name}({given}){where}")
-
-
-def note(error: BaseException, text: str) -> None:
-    """As `add_note`, which Python 3.10 lacks; once, for an exception may be raised again."""
-    with suppress(Exception):  # it is the user's, and may have slots, or notes of another kind
-        notes = error.__dict__.setdefault("__notes__", [])
-        if text not in notes:
-            notes.append(text)

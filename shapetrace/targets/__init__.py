@@ -38,6 +38,7 @@ class Request(msgspec.Struct, frozen=True):
     inputs    a spec each: "ids: int64[2, 4]"
     seed      of torch's random numbers
     ops       whether to record aten ops as well
+    materialise   whether to run fused attention written out
     others    names of options that are not the builder's, for the hint when one is mistyped
     given     those of them that were given
     """
@@ -49,6 +50,7 @@ class Request(msgspec.Struct, frozen=True):
     ops: bool = False
     others: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
+    materialise: bool = False
 
 
 def find(target: str) -> Place:
@@ -76,7 +78,9 @@ def record(request: Request) -> Trace:
     with importable(place.folder):
         ready = make(place, request.options, specs, seed=request.seed, others=request.others, given=request.given)
         try:
-            recorded = record_forward(ready.model, ready.args, ready.kwargs, ops=request.ops)
+            recorded = record_forward(
+                ready.model, ready.args, ready.kwargs, ops=request.ops, materialise=request.materialise
+            )
         except KeyboardInterrupt:
             raise
         except BaseException as error:
