@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "records": "msgspec errors schema",
     "streams": "errors files",
     "passes": "msgspec errors schema files records",
-    "capture": "msgspec torch errors schema",
+    "capture": "msgspec torch errors schema records",
     "targets": "msgspec torch errors schema",
     "renderers": "msgspec rich errors schema files records passes",
     "__init__": "errors schema files records",

@@ -13,12 +13,14 @@ import torch
 from torch import nn
 
 from ..errors import ShapetraceError, TargetError
+from ..records import Record, record_of
 from ..schema import Trace
 from .hooks import CallSlot, HookRegistry
 from .materialised import was_written_out
 from .modes import FunctionCalls, OpCalls
 from .notes import mark, note, notes_of
 from .recorder import Recorder, said
+from .tensors import Numbers
 
 __all__ = ["Tap", "attach", "trace_of"]
 
@@ -79,7 +81,7 @@ class Tap:
         self._functions = functions
         self._ops = ops
         self._materialise = materialise
-        self._complete: deque[Trace] = deque(maxlen=keep)
+        self._complete: deque[tuple[Trace, Numbers]] = deque(maxlen=keep)
         self._forwards = 0
         self._watch: Watch | None = None
         self._block = ExitStack()
@@ -93,7 +95,25 @@ class Tap:
     def traces(self) -> list[Trace]:
         """The newest traces, oldest first; inside a `with` block the last of them is what has been seen so far."""
         watch = self._watch
-        return [*self._complete, *([watch.trace(None)] if watch is not None and watch.recorder.calls else [])]
+        latest = [watch.trace(None)] if watch is not None and watch.recorder.calls else []
+        return [*(trace for trace, _ in self._complete), *latest]
+
+    def find(self, tensor: torch.Tensor) -> Record | None:
+        """What this very tensor is: which call made it, in which module, under which name, in the newest trace kept.
+
+        To be asked at any time, also in the middle of a forward; nothing is kept alive for it. What was not made by a
+        call, as inputs and parameters are not, is an input. None if it was not seen: it is of no trace that is kept, or
+        an alias (a view, `.data`) that was taken where nothing was watched.
+        """
+        if not isinstance(tensor, torch.Tensor):
+            raise ShapetraceError(f"a tensor can be found, not {type(tensor).__name__}")
+        watch = self._watch
+        if watch is not None and (number := watch.recorder.table.number_of(tensor)) is not None:
+            return record_of(watch.trace(None), number)
+        for trace, numbers in reversed(self._complete):
+            if (number := numbers.number_of(tensor)) is not None:
+                return record_of(trace, number)
+        return None
 
     def detach(self) -> None:
         """Leave the model as it was. A second time does nothing."""
@@ -152,21 +172,21 @@ class Tap:
         finally:
             self._watch = None
             if watch.recorder.calls:
-                self._keep(watch.trace(error), error)
+                self._keep(watch.trace(error), watch.recorder.table.living(), error)
             error = None  # it leads here through its traceback
 
     def _next(self, watch: Watch) -> Watch:
         """A forward begins. If one came before it in this block, what was seen since is complete."""
         if watch.seen_forward:
-            complete = watch.trace(None)
+            complete, numbers = watch.trace(None), watch.recorder.table.living()
             watch.recorder.restart()
             with watch.aside():
-                self._keep(complete, None)
+                self._keep(complete, numbers, None)
         watch.seen_forward = True
         return watch
 
-    def _keep(self, complete: Trace, error: BaseException | None) -> None:
-        self._complete.append(complete)
+    def _keep(self, complete: Trace, numbers: Numbers, error: BaseException | None) -> None:
+        self._complete.append((complete, numbers))
         if error is not None:
             mark(error, complete)
         if self._on_trace is None:
