@@ -14,11 +14,11 @@ import msgspec
 import typer
 
 from . import __version__, files
-from .errors import FileError, ShapetraceError, TargetError
+from .errors import ShapetraceError, TargetError
 from .streams import complain, hush, say, set_encoding
+from .view import View, emit, view_of
 
 if TYPE_CHECKING:
-    from .schema import Trace
     from .targets import Request
 
 __all__ = ["app", "main"]
@@ -27,21 +27,6 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
 UsageError: Any = typer.BadParameter.__base__
 """Of typer itself or of click, going by the version of typer."""
-
-CONTENT = {".jsonl": "trace", ".json": "json", ".md": "markdown", ".txt": "tree"}
-"""What goes into a file, by its suffix; "trace" is what `shapetrace show` reads."""
-
-
-class View(msgspec.Struct, frozen=True):
-    """How a trace is shown, or what of it goes into which file."""
-
-    format: str
-    output: Path | None
-    all: bool
-    depth: int | None
-    width: int | None
-    copies: bool = False
-
 
 # --- options: each is read here; targets and renderers are imported when there is something for them to do ------------
 
@@ -175,7 +160,7 @@ def run(
 
     if target.startswith("-"):
         raise TargetError(f"the target comes first, then its options: shapetrace run TARGET {target} …")
-    view = seen(format, output, all, depth, width, copies)
+    view = view_of(format, output, all, depth, width, copies)
     letters = (f"--{name}={text}" for name, text in context.params.items() if name.isupper() and text is not None)
     others = tuple(option.name for option in context.command.params if option.name and not option.name.isupper())
     given = tuple(
@@ -204,7 +189,7 @@ def show(
 
     FILE is what `shapetrace run … --output FILE.jsonl` wrote, or `trace.save` in Python.
     """
-    view = seen(format, output, all, depth, width, copies)
+    view = view_of(format, output, all, depth, width, copies)
     emit(files.load(file), view)
 
 
@@ -241,58 +226,6 @@ def run_and_show(request: Request, view: View) -> None:
                 emit(raised.partial, view)
         raise
     emit(trace, view)
-
-
-def content(format: str | None, output: Path | None) -> str:
-    """What to write. `FileError` if neither `format` nor the name of the file says, or both do and differ."""
-    if format is not None:
-        if output is not None and output.suffix == ".jsonl":
-            raise FileError(
-                f"{output} would keep the record, which is not {format}: leave --format out, or name it .txt"
-            )
-        return format
-    if output is None:
-        return "tree"
-    if output.suffix not in CONTENT:
-        known = ", ".join(CONTENT)
-        raise FileError(f"{output}: the end of its name does not say what to write; use {known}, or give --format")
-    return CONTENT[output.suffix]
-
-
-def seen(
-    format: str | None, output: Path | None, all: bool, depth: int | None, width: int | None, copies: bool
-) -> View:
-    """The view that was asked for."""
-    view = View(content(format, output), output, all, depth, width, copies)
-    if copies and view.format == "trace":
-        raise FileError(f"{output} would keep the record, which is not the copies alone: name it .txt, .md or .json")
-    if copies and depth is not None:
-        raise ShapetraceError(
-            "--depth opens modules of the tree; --copies lists what is in all of them, and opens none"
-        )
-    return view
-
-
-def emit(trace: Trace, view: View) -> None:
-    """Show the trace, or write it to a file and say so on stderr."""
-    if view.output is None:
-        say(text(trace, view))
-        return
-    if view.format == "trace":
-        trace.save(view.output)
-    else:
-        files.write(view.output, f"{text(trace, view)}\n".encode("utf-8", "backslashreplace"))
-    complain(f"{view.output}: written, {len(trace.calls)} calls of {trace.target}")
-
-
-def text(trace: Trace, view: View) -> str:
-    from .renderers import Style, copy_list, render
-
-    style = Style(width=view.width, all=view.all, depth=view.depth)
-    if view.output is not None:  # the same as into a pipe
-        style = msgspec.structs.replace(style, width=view.width or 80, color=False)
-    shown = copy_list(trace, style, view.format) if view.copies else render(trace, style, format=view.format)
-    return shown.rstrip("\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

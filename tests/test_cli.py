@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import shapetrace
-from shapetrace.cli import CONTENT, main
+from shapetrace.cli import main
 from shapetrace.renderers import FORMATS
+from shapetrace.view import CONTENT
 
 Screen = tuple[int, str, str]
 """Exit status, stdout, stderr."""
@@ -43,15 +44,6 @@ def talks(B: int = 2):
     return Net(), (torch.zeros(B, 2),)
 
 
-def attends():
-    class Attends(nn.Module):
-        def forward(self, x):
-            out = nn.functional.scaled_dot_product_attention(x, x, x)
-            return out
-
-    return Attends(), (torch.zeros(1, 2, 3, 4),)
-
-
 def fails():
     return Net(), (torch.zeros(3, 2),)
 
@@ -80,6 +72,15 @@ def strange():
             raise GeneratorExit("enough")
 
     return Strange(), (torch.zeros(1, 2),)
+
+
+def attends():
+    class Attends(nn.Module):
+        def forward(self, x):
+            out = nn.functional.scaled_dot_product_attention(x, x, x)
+            return out
+
+    return Attends(), (torch.zeros(1, 2, 3, 4),)
 """
 
 

@@ -28,8 +28,9 @@ MAY_IMPORT = {
     "capture": "msgspec torch errors schema records",
     "targets": "msgspec torch errors schema",
     "renderers": "msgspec rich errors schema files records passes",
+    "view": "msgspec errors schema files streams renderers",
     "__init__": "errors schema files records",
-    "cli": "msgspec typer __init__ errors schema files records streams passes targets renderers",
+    "cli": "msgspec typer __init__ errors schema files records streams view passes targets renderers",
     "__main__": "cli",
     "models": "torch",
 }
