@@ -3,7 +3,7 @@
 cli                             wires the layers
 renderers                       rich only here
 capture    targets    passes    torch only in capture and targets
-schema    files    records      msgspec and the standard library
+schema    files    records    letters    msgspec and the standard library
 errors
 """
 
@@ -24,9 +24,10 @@ MAY_IMPORT = {
     "files": "msgspec errors schema",
     "records": "msgspec errors schema",
     "streams": "errors files",
-    "passes": "msgspec errors schema files records",
-    "capture": "msgspec torch errors schema records",
-    "targets": "msgspec torch errors schema",
+    "letters": "errors",
+    "passes": "msgspec errors schema files records letters",
+    "capture": "msgspec torch errors schema records letters passes",
+    "targets": "msgspec torch errors schema letters",
     "renderers": "msgspec rich errors schema files records passes",
     "view": "msgspec errors schema files streams renderers",
     "__init__": "errors schema files records",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from torch import nn
 
 from ..schema import Trace
-from .attach import Tap, attach, trace_of
-
-NOTHING = "nothing was seen: the model's class has a __call__ of its own"
+from .attach import Tap, attach, recorded, trace_of
+from .naming import Naming, Sourcing, declared
 
 __all__ = ["Tap", "attach", "record", "trace", "trace_of"]
 
@@ -22,6 +22,7 @@ def trace(
     functions: bool = True,
     ops: bool = False,
     materialise: bool = False,
+    axes: bool | str = True,
     **kwargs: Any,
 ) -> Trace:
     """The record of one forward, `model(*args, **kwargs)`.
@@ -30,10 +31,13 @@ def trace(
     ops         record the aten ops that each function runs as well
     materialise run `F.scaled_dot_product_attention` written out: then its scores and weights are real, and seen. Its
                 results are equal to the fused kernel's within rounding
+    axes        say of each dim which axis it is. For this a copy of the model runs twice more at other sizes, or one
+                that is built anew where the model carries its configuration. "C=768 H=12" gives sizes of letters that
+                this cannot tell
 
     What the forward raises passes through, with a note that says where; `trace_of` gives the record of it so far.
     """
-    return record(model, args, kwargs, functions=functions, ops=ops, materialise=materialise)
+    return record(model, args, kwargs, functions=functions, ops=ops, materialise=materialise, axes=axes)
 
 
 def record(
@@ -44,8 +48,12 @@ def record(
     functions: bool = True,
     ops: bool = False,
     materialise: bool = False,
+    axes: bool | str = True,
+    sources: Sequence[Sourcing] = (),
 ) -> Trace:
-    """`trace`, for a forward that has keyword arguments of the same names."""
-    with attach(model, functions=functions, ops=ops, materialise=materialise) as tap:
-        model(*args, **kwargs)
-    return tap.traces[-1] if tap.traces else Trace(type(model).__name__, type(model).__name__, notes=(NOTHING,))
+    """`trace`, for a forward that has keyword arguments of the same names; `sources` as for `Naming`."""
+
+    again = partial(recorded, functions=functions, ops=ops, materialise=materialise)
+    naming = Naming(model, args, kwargs, again, declared(axes), sources) if axes else None
+    plain = again(model, args, kwargs)
+    return plain if naming is None else naming.name(plain)

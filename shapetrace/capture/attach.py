@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
-from string import ascii_uppercase
-from threading import get_ident
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
+import msgspec
 import torch
 from torch import nn
 
 from ..errors import ShapetraceError, TargetError
+from ..passes.roles import name_roles
 from ..records import Record, record_of
 from ..schema import Trace
-from .hooks import CallSlot, HookRegistry
-from .materialised import was_written_out
-from .modes import FunctionCalls, OpCalls
-from .notes import mark, note, notes_of
-from .recorder import Recorder, said
-from .tensors import Numbers
+from .hooks import CallSlot
+from .naming import Naming, declared
+from .notes import mark, note
+from .recorder import said
+from .tensors import Numbers, TensorTable
+from .watch import Detail, Watch
 
-__all__ = ["Tap", "attach", "trace_of"]
+__all__ = ["Tap", "attach", "recorded", "trace_of"]
+
+NOTHING = "nothing was seen: the model's class has a __call__ of its own"
 
 
 def attach(
@@ -34,6 +36,7 @@ def attach(
     functions: bool = True,
     ops: bool = False,
     materialise: bool = False,
+    axes: bool | str | None = None,
 ) -> Tap:
     """Watch `model` from now on: until the end of a `with` block, or until `detach`.
 
@@ -44,6 +47,7 @@ def attach(
     on_trace    called with each trace when it is complete; forwards that it runs are not watched
     keep        how many traces, the newest, `Tap.traces` holds
     functions, ops, materialise   as for `shapetrace.trace`
+    axes        as for `shapetrace.trace`. None: in a `with` block, and there at no cost until `Tap.traces` is read
     """
     if not isinstance(model, nn.Module):
         what = f"the class {model.__name__}: make one" if isinstance(model, type) else type(model).__name__
@@ -52,7 +56,16 @@ def attach(
         raise ShapetraceError(f"every and keep count from 1; got every={every}, keep={keep}")
     if materialise and not functions:
         raise ShapetraceError("materialise shows what functions make: it needs functions=True")
-    return Tap(model, every=every, on_trace=on_trace, keep=keep, functions=functions, ops=ops, materialise=materialise)
+    return Tap(model, Detail(functions, ops, materialise), every=every, on_trace=on_trace, keep=keep, axes=axes)
+
+
+def recorded(
+    model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, functions: bool, ops: bool, materialise: bool
+) -> Trace:
+    """The trace of one forward, without axes."""
+    with attach(model, functions=functions, ops=ops, materialise=materialise, axes=False) as tap:
+        model(*args, **kwargs)
+    return tap.traces[-1] if tap.traces else Trace(type(model).__name__, type(model).__name__, notes=(NOTHING,))
 
 
 def trace_of(error: BaseException) -> Trace | None:
@@ -67,21 +80,21 @@ class Tap:
     def __init__(
         self,
         model: nn.Module,
+        detail: Detail,
         *,
         every: int,
         on_trace: Callable[[Trace], object] | None,
         keep: int,
-        functions: bool,
-        ops: bool,
-        materialise: bool,
+        axes: bool | str | None,
     ) -> None:
         self._model = model
         self._every = every
         self._on_trace = on_trace
-        self._functions = functions
-        self._ops = ops
-        self._materialise = materialise
-        self._complete: deque[tuple[Trace, Numbers]] = deque(maxlen=keep)
+        self._detail = detail
+        self._axes = axes
+        self._sizes = declared(axes)
+        self._complete: deque[Kept] = deque(maxlen=keep)
+        self._naming: Naming | None = None
         self._forwards = 0
         self._watch: Watch | None = None
         self._block = ExitStack()
@@ -94,12 +107,18 @@ class Tap:
     @property
     def traces(self) -> list[Trace]:
         """The newest traces, oldest first; inside a `with` block the last of them is what has been seen so far."""
+        with self._aside():
+            return [kept.named() for kept in (*self._complete, *self._running())]
+
+    def _running(self) -> list[Kept]:
+        """What has been seen since the last complete trace."""
         watch = self._watch
-        latest = [watch.trace(None)] if watch is not None and watch.recorder.calls else []
-        return [*(trace for trace, _ in self._complete), *latest]
+        if watch is None or not watch.recorder.calls:
+            return []
+        return [Kept(watch.trace(None), self._naming, watch.recorder.table)]
 
     def find(self, tensor: torch.Tensor) -> Record | None:
-        """What this very tensor is: which call made it, in which module, under which name, in the newest trace kept.
+        """What this very tensor is: which call made it, in which module, with name, role and axes.
 
         To be asked at any time, also in the middle of a forward; nothing is kept alive for it. What was not made by a
         call, as inputs and parameters are not, is an input. None if it was not seen: it is of no trace that is kept, or
@@ -107,13 +126,14 @@ class Tap:
         """
         if not isinstance(tensor, torch.Tensor):
             raise ShapetraceError(f"a tensor can be found, not {type(tensor).__name__}")
-        watch = self._watch
-        if watch is not None and (number := watch.recorder.table.number_of(tensor)) is not None:
-            return record_of(watch.trace(None), number)
-        for trace, numbers in reversed(self._complete):
-            if (number := numbers.number_of(tensor)) is not None:
-                return record_of(trace, number)
+        with self._aside():
+            for kept in reversed([*self._complete, *self._running()]):
+                if (number := kept.numbers.number_of(tensor)) is not None:
+                    return record_of(kept.named(), number)
         return None
+
+    def _aside(self) -> AbstractContextManager[object]:
+        return self._watch.aside() if self._watch is not None else nullcontext()
 
     def detach(self) -> None:
         """Leave the model as it was. A second time does nothing."""
@@ -140,7 +160,7 @@ class Tap:
 
     def __repr__(self) -> str:
         state = "attached to" if self._attached else "detached from"
-        return f"<Tap {state} {type(self._model).__name__}, traces: {len(self.traces)}>"
+        return f"<Tap {state} {type(self._model).__name__}, traces: {len(self._complete) + len(self._running())}>"
 
     def _forward(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A forward of the model, which is called through here while attached."""
@@ -151,16 +171,28 @@ class Tap:
             return watch.hooks.run(self._model, call, args, kwargs)  # from another thread, or from itself
         self._forwards += 1
         if (self._forwards - 1) % self._every:
-            with watch.aside() if watch is not None else nullcontext():
+            with self._aside():
                 return call(*args, **kwargs)
         if watch is not None:
-            return self._next(watch).hooks.run(self._model, call, args, kwargs)
+            with watch.aside():
+                self._next(watch)
+                self._naming = self._name(args, kwargs)
+            return watch.hooks.run(self._model, call, args, kwargs)
+        self._naming = self._name(args, kwargs)
         with self._watching() as watch:
             return watch.hooks.run(self._model, call, args, kwargs)
 
+    def _name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Naming | None:
+        """What it takes to say later what the tensors of this forward are, if that is wanted."""
+        wanted = self._in_block if self._axes is None else self._axes
+        return Naming(self._model, args, kwargs, self._again, self._sizes) if wanted else None
+
+    def _again(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace:
+        return recorded(model, args, kwargs, **msgspec.structs.asdict(self._detail))
+
     @contextmanager
     def _watching(self) -> Iterator[Watch]:
-        watch = Watch(self._model, functions=self._functions, ops=self._ops, materialise=self._materialise)
+        watch = Watch(self._model, self._detail)
         error: BaseException | None = None
         try:
             with watch:
@@ -175,25 +207,25 @@ class Tap:
                 self._keep(watch.trace(error), watch.recorder.table.living(), error)
             error = None  # it leads here through its traceback
 
-    def _next(self, watch: Watch) -> Watch:
+    def _next(self, watch: Watch) -> None:
         """A forward begins. If one came before it in this block, what was seen since is complete."""
         if watch.seen_forward:
             complete, numbers = watch.trace(None), watch.recorder.table.living()
             watch.recorder.restart()
-            with watch.aside():
-                self._keep(complete, numbers, None)
+            self._keep(complete, numbers, None)
         watch.seen_forward = True
-        return watch
 
     def _keep(self, complete: Trace, numbers: Numbers, error: BaseException | None) -> None:
-        self._complete.append((complete, numbers))
+        kept = Kept(complete, self._naming, numbers)
+        self._complete.append(kept)
+        self._naming = None
         if error is not None:
-            mark(error, complete)
+            mark(error, kept.trace)
         if self._on_trace is None:
             return
         self._in_callback = True
         try:
-            self._on_trace(complete)
+            self._on_trace(kept.named() if self._axes else kept.trace)
         except Exception as raised:
             if error is None:
                 raise
@@ -202,86 +234,16 @@ class Tap:
             self._in_callback = False
 
 
-class Watch:
-    """All that is put in place to watch a model, from `__enter__` to `__exit__`."""
+class Kept:
+    """A trace with the roles of its tensors, what it takes to name their axes, once that is asked for, and to find them
+    again while they live."""
 
-    def __init__(self, model: nn.Module, *, functions: bool, ops: bool, materialise: bool) -> None:
-        self.model = model
-        self.recorder = Recorder()
-        self.hooks = HookRegistry(model, self.recorder, self.aside)
-        self.functions = FunctionCalls(self.recorder, materialise=materialise) if functions else None
-        self.ops = OpCalls(self.recorder) if ops else None
-        self.materialise = materialise
-        self.lifetime = ExitStack()
-        self.seen_forward = False
+    def __init__(self, trace: Trace, naming: Naming | None, numbers: Numbers | TensorTable) -> None:
+        self.trace = name_roles(trace)
+        self.naming = naming
+        self.numbers = numbers
 
-    @property
-    def idle(self) -> bool:
-        """Whether the thread that is watched asks, from outside of any call that is being recorded."""
-        return self.recorder.thread == get_ident() and self.recorder.depth == 0
-
-    def __enter__(self) -> Watch:
-        with ExitStack() as lifetime:
-            for part in (self.hooks, self.ops, self.functions):
-                if part is not None:
-                    lifetime.enter_context(part)
-            self.lifetime = lifetime.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.lifetime.close()
-        self.hooks.aside = nullcontext  # so that nothing here leads back here, and all of it is freed at once
-
-    @contextmanager
-    def aside(self) -> Iterator[None]:
-        """Watch nothing for a while."""
-        thread, self.recorder.thread = self.recorder.thread, 0
-        try:
-            with (
-                self.functions.aside() if self.functions else nullcontext(),
-                self.ops.aside() if self.ops else nullcontext(),
-            ):
-                yield
-        finally:
-            self.recorder.thread = thread
-
-    def trace(self, error: BaseException | None) -> Trace:
-        """What has been seen so far."""
-        calls = self.recorder.finish()
-        tensors = (tensor for call in calls for tensor in (*call.inputs.values(), *call.outputs.values()))
-        first = next((t for t in tensors if t.dtype.startswith(("float", "bfloat", "complex"))), None)
-        description = attribute(self.model, "description")
-        return Trace(
-            target=type(self.model).__name__,
-            model=type(self.model).__name__,
-            description=description if isinstance(description, str) else "",
-            sizes=sizes_of(self.model),
-            dtype=first.dtype if first else "",
-            device=first.device if first else "",
-            torch=str(torch.__version__),
-            notes=notes_of(calls, materialised=self.materialise and was_written_out(calls)),
-            error=None if error is None else said(error),
-            calls=calls,
-        )
-
-
-def sizes_of(model: nn.Module) -> dict[str, int]:
-    """The axes that the model's configuration gives a size to: its attributes of one capital letter."""
-    config = attribute(model, "config")
-    there = {*attribute_names(config)}
-    sizes = {letter: attribute(config, letter) for letter in ascii_uppercase if letter in there}
-    return {letter: size for letter, size in sizes.items() if type(size) is int}
-
-
-def attribute_names(thing: object) -> Iterator[str]:
-    """Of the thing itself and of its classes, without asking a `__getattr__` of the user's for each letter."""
-    for place in (thing, *type(thing).__mro__):
-        yield from getattr(place, "__dict__", ())
-
-
-def attribute(thing: object, name: str) -> Any:
-    """An attribute of the user's, or None: it may be a property, and raise."""
-    try:
-        return getattr(thing, name, None)
-    except Exception:
-        return None
+    def named(self) -> Trace:
+        if self.naming is not None:
+            self.trace, self.naming = self.naming.name(self.trace), None
+        return self.trace

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ..letters import in_order, sizes_in
 from ..schema import Trace
 from . import files, modules, registry
 from .blame import Raised, own_traceback
 from .inputs import parse
-from .options import in_order
 from .place import Place, importable
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Request(msgspec.Struct, frozen=True):
     seed      of torch's random numbers
     ops       whether to record aten ops as well
     materialise   whether to run fused attention written out
+    axes      sizes of letters, as the user says: "C=768 H=12"
     others    names of options that are not the builder's, for the hint when one is mistyped
     given     those of them that were given
     """
@@ -48,6 +49,7 @@ class Request(msgspec.Struct, frozen=True):
     inputs: tuple[str, ...] = ()
     seed: int = 0
     ops: bool = False
+    axes: str = ""
     others: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
     materialise: bool = False
@@ -70,16 +72,25 @@ def record(request: Request) -> Trace:
     the request.
     """
     specs = [parse(text) for text in request.inputs]
+    sizes_in(request.axes)  # refused, if it cannot be read, before anything slow begins
     place = find(request.target)
     from ..capture import record as record_forward  # torch, from here on
     from ..capture import trace_of
+    from .again import source
     from .ready import make
 
     with importable(place.folder):
         ready = make(place, request.options, specs, seed=request.seed, others=request.others, given=request.given)
         try:
+            sources = [lambda plain: source(ready, plain)]
             recorded = record_forward(
-                ready.model, ready.args, ready.kwargs, ops=request.ops, materialise=request.materialise
+                ready.model,
+                ready.args,
+                ready.kwargs,
+                ops=request.ops,
+                materialise=request.materialise,
+                axes=request.axes or True,
+                sources=sources,
             )
         except KeyboardInterrupt:
             raise

@@ -18,15 +18,17 @@ class Attention(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.w_q = nn.Linear(4, 4)
+        self.w_k = nn.Linear(4, 4)
+        self.w_v = nn.Linear(4, 4)
         self.scale = nn.Parameter(torch.ones(()))
         self.kept: dict[str, Tensor] = {}
 
     def forward(self, x: Tensor) -> Tensor:
         q = self.w_q(x)
-        scores = q @ x.transpose(-2, -1) * self.scale
+        scores = q @ self.w_k(x).transpose(-2, -1) * self.scale
         weights = scores.softmax(-1)
         self.kept = {"q": q, "scores": scores, "weights": weights}
-        return weights @ x
+        return weights @ self.w_v(x)
 
 
 class Model(nn.Module):
@@ -62,11 +64,13 @@ def test_a_live_tensor_is_told_by_the_call_that_made_it() -> None:
 
 
 def test_it_is_the_record_that_the_trace_has() -> None:
-    model = Model()
+    model = Model().requires_grad_(False)  # a module that keeps what has a graph cannot be copied, nor run again
+    x = torch.zeros(2, 5, 4)
     with shapetrace.attach(model) as tap:
-        model(torch.zeros(2, 5, 4))
+        model(x)
         record = tap.find(model.attention.kept["scores"])
     assert record == tap.traces[0]["attention"]["scores"]
+    assert (record.role, record.axes) == ("scores", ("B", "T", "T"))
     assert (record.shape, record.key, record.materialised, record.is_input) == ((2, 5, 5), "", True, False)
 
 

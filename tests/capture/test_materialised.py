@@ -192,7 +192,7 @@ def names(trace: Trace) -> list[str]:
 
 def test_scores_and_weights_are_in_the_record_and_the_header_says_so() -> None:
     q, k, v = tensors(2, 2, 3, 4)
-    trace = shapetrace.trace(Fused(), q, k, v, materialise=True)
+    trace = shapetrace.trace(Fused(), q, k, v, materialise=True, axes=False)
     assert names(trace) == ["out", "scores", "weights"]
     assert trace[""]["scores"].shape == trace[""]["weights"].shape == (2, 2, 3, 5)
     assert trace.notes == (NOTE,)
@@ -200,7 +200,7 @@ def test_scores_and_weights_are_in_the_record_and_the_header_says_so() -> None:
 
 def test_it_is_off_unless_asked_for() -> None:
     q, k, v = tensors(2, 2, 3, 4)
-    trace = shapetrace.trace(Fused(), q, k, v)
+    trace = shapetrace.trace(Fused(), q, k, v, axes=False)
     assert (names(trace), trace.notes) == (["out"], ())
 
 
@@ -251,6 +251,16 @@ def test_without_functions_there_is_nothing_to_show_it_in() -> None:
     with pytest.raises(ShapetraceError) as error:
         shapetrace.trace(nn.Linear(2, 2), torch.zeros(1, 2), functions=False, materialise=True)
     assert str(error.value) == "materialise shows what functions make: it needs functions=True"
+
+
+def test_they_have_the_roles_and_axes_of_attention_and_are_not_said_to_be_missing() -> None:
+    attention = nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    x = torch.randn(3, 5, 8)
+    for materialise in (False, True):
+        trace = shapetrace.trace(attention, x, x, x, need_weights=False, materialise=materialise)
+        found = {role: [record.materialised for record in trace.roles(role)] for role in ("scores", "weights")}
+        assert found == {"scores": [materialise], "weights": [materialise]}
+        assert [len(trace.roles(role)) for role in ("q", "k", "v", "head_output")] == [1, 1, 1, 1]
 
 
 # Inside of torch's own modules: "how do I get at the [T, T] scores?"

@@ -48,7 +48,7 @@ def traced() -> Callable[..., Trace]:
     """The trace of so many layers."""
 
     def traced(layers: int = 3, *, ops: bool = False) -> Trace:
-        return shapetrace.trace(Model(layers), torch.zeros(2, 3, 8), ops=ops)
+        return shapetrace.trace(Model(layers), torch.zeros(2, 3, 8), ops=ops, axes=False)
 
     return traced
 
@@ -147,7 +147,7 @@ def test_json_has_each_copy_with_the_whole_of_its_place(traced: Traced) -> None:
 
 
 def test_a_hidden_copy_says_in_which_function_it_is() -> None:
-    trace = shapetrace.trace(Product(), torch.zeros(2, 3, 3, 4), ops=True)
+    trace = shapetrace.trace(Product(), torch.zeros(2, 3, 3, 4), ops=True, axes=False)
     assert (
         text(trace)
         == """\
@@ -161,7 +161,7 @@ bytes  copy    made by          in
 
 
 def test_without_copies_it_says_so() -> None:
-    trace = shapetrace.trace(nn.Linear(4, 4), torch.zeros(2, 4))
+    trace = shapetrace.trace(nn.Linear(4, 4), torch.zeros(2, 4), axes=False)
     hint = "copies inside of functions, as matmul makes them, are seen with --ops"
     assert text(trace) == f"Linear   float32 cpu\nnothing was copied\n{hint}"
     assert text(trace, format="markdown") == f"**Linear** float32 cpu\n\nnothing was copied\n\n{hint}"
@@ -199,7 +199,7 @@ def test_a_narrow_summary_goes_on_below(traced: Traced) -> None:
 
 
 def test_where_nothing_was_copied_or_known_there_is_no_summary(traced: Traced) -> None:
-    for trace in (shapetrace.trace(nn.Linear(4, 4), torch.zeros(2, 4)), traced().portable()):
+    for trace in (shapetrace.trace(nn.Linear(4, 4), torch.zeros(2, 4), axes=False), traced().portable()):
         for format in ("tree", "table", "markdown"):
             assert "activations" not in render(trace, Style(width=120, color=False), format)
     assert "memory" not in json.loads(render(traced().portable(), format="json"))
