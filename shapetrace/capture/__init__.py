@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from ..passes.roles import name_roles
 from ..schema import Trace
 from .attach import Tap, attach, recorded, trace_of
 from .naming import Naming, Sourcing, declared
@@ -31,9 +32,9 @@ def trace(
     ops         record the aten ops that each function runs as well
     materialise run `F.scaled_dot_product_attention` written out: then its scores and weights are real, and seen. Its
                 results are equal to the fused kernel's within rounding
-    axes        say of each dim which axis it is. For this a copy of the model runs twice more at other sizes, or one
-                that is built anew where the model carries its configuration. "C=768 H=12" gives sizes of letters that
-                this cannot tell
+    axes        say of each tensor what it is: its role, from the data flow, and which axis each dim is. For the axes a
+                copy of the model runs twice more at other sizes, or one that is built anew where the model carries its
+                configuration; "C=768 H=12" gives sizes of letters that this cannot tell. False: the plain record
 
     What the forward raises passes through, with a note that says where; `trace_of` gives the record of it so far.
     """
@@ -56,4 +57,4 @@ def record(
     again = partial(recorded, functions=functions, ops=ops, materialise=materialise)
     naming = Naming(model, args, kwargs, again, declared(axes), sources) if axes else None
     plain = again(model, args, kwargs)
-    return plain if naming is None else naming.name(plain)
+    return plain if naming is None else naming.name(name_roles(plain))

@@ -47,7 +47,8 @@ def attach(
     on_trace    called with each trace when it is complete; forwards that it runs are not watched
     keep        how many traces, the newest, `Tap.traces` holds
     functions, ops, materialise   as for `shapetrace.trace`
-    axes        as for `shapetrace.trace`. None: in a `with` block, and there at no cost until `Tap.traces` is read
+    axes        as for `shapetrace.trace`. None: roles, and in a `with` block axes, for which the model is run again
+                when `Tap.traces` is read, and not before
     """
     if not isinstance(model, nn.Module):
         what = f"the class {model.__name__}: make one" if isinstance(model, type) else type(model).__name__
@@ -62,7 +63,7 @@ def attach(
 def recorded(
     model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, functions: bool, ops: bool, materialise: bool
 ) -> Trace:
-    """The trace of one forward, without axes."""
+    """The trace of one forward, without axes and roles."""
     with attach(model, functions=functions, ops=ops, materialise=materialise, axes=False) as tap:
         model(*args, **kwargs)
     return tap.traces[-1] if tap.traces else Trace(type(model).__name__, type(model).__name__, notes=(NOTHING,))
@@ -115,7 +116,7 @@ class Tap:
         watch = self._watch
         if watch is None or not watch.recorder.calls:
             return []
-        return [Kept(watch.trace(None), self._naming, watch.recorder.table)]
+        return [self._kept(watch.trace(None), watch.recorder.table)]
 
     def find(self, tensor: torch.Tensor) -> Record | None:
         """What this very tensor is: which call made it, in which module, with name, role and axes.
@@ -131,6 +132,9 @@ class Tap:
                 if (number := kept.numbers.number_of(tensor)) is not None:
                     return record_of(kept.named(), number)
         return None
+
+    def _kept(self, trace: Trace, numbers: Numbers | TensorTable) -> Kept:
+        return Kept(trace if self._axes is False else name_roles(trace), self._naming, numbers)
 
     def _aside(self) -> AbstractContextManager[object]:
         return self._watch.aside() if self._watch is not None else nullcontext()
@@ -216,7 +220,7 @@ class Tap:
         watch.seen_forward = True
 
     def _keep(self, complete: Trace, numbers: Numbers, error: BaseException | None) -> None:
-        kept = Kept(complete, self._naming, numbers)
+        kept = self._kept(complete, numbers)
         self._complete.append(kept)
         self._naming = None
         if error is not None:
@@ -235,11 +239,10 @@ class Tap:
 
 
 class Kept:
-    """A trace with the roles of its tensors, what it takes to name their axes, once that is asked for, and to find them
-    again while they live."""
+    """A trace, and what it takes to name axes, once that is asked for, and to find its tensors while they live."""
 
     def __init__(self, trace: Trace, naming: Naming | None, numbers: Numbers | TensorTable) -> None:
-        self.trace = name_roles(trace)
+        self.trace = trace
         self.naming = naming
         self.numbers = numbers
 

@@ -7,12 +7,14 @@ from typing import Any
 
 import msgspec
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ..letters import is_unknown, names_in, sizes_in
 from ..passes.axes import name_axes
 from ..passes.declared import as_declared
+from ..passes.roles import name_roles
 from ..schema import Trace
-from .copied import copied
+from .copied import copied, is_large, weightless
 from .given import CannotProbe, Given, given
 from .probe import Probes, Recording, Sizes, Source, probe
 from .rebuild import letters_of, rebuilt
@@ -78,12 +80,14 @@ class Naming:
         told_apart = any(call.role == "cross-attention" for call in trace.calls)
         if self.given is None:
             return Probes({}, reason=self.reason)
+        unmade = any(call.unmade for call in trace.calls)
+        again: Recording = (lambda *forward: name_roles(self.record(*forward))) if unmade else self.record
         reasons: list[str] = []
         for make in (*self.sources, self.configured, self.copied):
             source = make(self.given)
             if source is None:
                 continue
-            probes = probe(source, self.record, told_apart=told_apart)
+            probes = probe(source, again, told_apart=told_apart)
             if probes.runs:
                 return probes
             reasons.append(probes.reason)
@@ -104,7 +108,10 @@ class Naming:
 
     def copied(self, given: Given) -> Source:
         """As it is, in a copy: its own axes stay as they are."""
-        return Source(given, {}, lambda _: (copied(self.model), given))
+        if not is_large(self.model):
+            return Source(given, {}, lambda _: (copied(self.model), given))
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        return Source(given, {}, lambda _: (weightless(self.model, mode), given), within=mode)
 
 
 def declared(axes: bool | str | None) -> dict[str, int]:

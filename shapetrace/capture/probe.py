@@ -7,6 +7,7 @@ afterwards.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import msgspec
@@ -35,11 +36,13 @@ class Source(msgspec.Struct, frozen=True):
     given     what the model was given
     letters   that it can be built with at other sizes: its own axes, and those of its input if that is made with it
     build     gives it, and what it is to be given, with some of these letters at another size
+    within    what it is to be run in
     """
 
     given: Given
     letters: Sizes
     build: Callable[[Sizes], tuple[nn.Module, Given]]
+    within: AbstractContextManager[object] = nullcontext()
 
 
 class Probes(msgspec.Struct, frozen=True):
@@ -146,7 +149,8 @@ class Prober:
     def works(self, choice: Choice) -> bool:
         try:
             model, args, kwargs = self.built(choice, 0)
-            model(*args, **kwargs)
+            with self.source.within:
+                model(*args, **kwargs)
         except Exception as error:
             self.fails(error)
             return False
@@ -154,15 +158,16 @@ class Prober:
 
     def runs(self, choice: Choice) -> tuple[Trace, ...]:
         try:
-            return tuple(
-                msgspec.structs.replace(
-                    self.record(*self.built(choice, run)), sizes=with_head({**choice.inputs[run], **choice.own[run]})
-                )
-                for run in (0, 1)
-            )
+            return self.run(choice, 0), self.run(choice, 1)
         except Exception as error:
             self.fails(error)
             return ()
+
+    def run(self, choice: Choice, number: int) -> Trace:
+        forward = self.built(choice, number)
+        with self.source.within:
+            trace = self.record(*forward)
+        return msgspec.structs.replace(trace, sizes=with_head({**choice.inputs[number], **choice.own[number]}))
 
     def fails(self, error: Exception) -> None:
         self.reason = f"{type(error).__name__}: {error}".partition("\n")[0]
