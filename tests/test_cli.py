@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import shapetrace
-from shapetrace.cli import CONTENT, main
+from shapetrace.cli import main
 from shapetrace.renderers import FORMATS
+from shapetrace.view import CONTENT
 
 Screen = tuple[int, str, str]
 """Exit status, stdout, stderr."""
@@ -71,6 +72,15 @@ def strange():
             raise GeneratorExit("enough")
 
     return Strange(), (torch.zeros(1, 2),)
+
+
+def attends():
+    class Attends(nn.Module):
+        def forward(self, x):
+            out = nn.functional.scaled_dot_product_attention(x, x, x)
+            return out
+
+    return Attends(), (torch.zeros(1, 2, 3, 4),)
 """
 
 
@@ -147,6 +157,18 @@ def test_ops_are_shown_on_request(run: Run) -> None:
     assert {call.kind for call in shapetrace.load("gpt.jsonl").calls} == {"module", "function", "op"}
 
 
+def test_fused_attention_is_written_out_on_request(run: Run) -> None:
+    assert run("run", "net.py:attends", "--output", "fused.jsonl")[0] == 0
+    status, out, err = run("run", "net.py:attends", "--materialise", "--output", "written.jsonl")
+    assert (status, out) == (0, "")
+    fused, written = shapetrace.load("fused.jsonl"), shapetrace.load("written.jsonl")
+    assert [record.materialised for record in fused.roles("scores")] == [False]
+    assert [record.materialised for record in written.roles("scores")] == [True]
+    assert written[""]["scores"].shape == (1, 2, 3, 3)
+    said = "scaled_dot_product_attention was written out"
+    assert [any(note.startswith(said) for note in trace.notes) for trace in (fused, written)] == [False, True]
+
+
 def test_the_view_options_change_what_is_shown(run: Run) -> None:
     run("run", "gpt", "--output", "gpt.jsonl")
     shown = [run("show", "gpt.jsonl", *words)[1] for words in ([], ["--all"], ["--depth", "0"], ["--width", "120"])]
@@ -206,6 +228,58 @@ def test_a_file_that_cannot_be_replaced_by_a_whole_one_stays(run: Run) -> None:
     Path("gpt.jsonl").write_text("precious")
     assert run("run", "net.py:nothing", "--output", "gpt.jsonl")[0] == 2
     assert Path("gpt.jsonl").read_text() == "precious"
+
+
+# --- copies ----------------------------------------------------------------------------------------------------------
+
+COPIES = """\
+GPT  decoder-only · pre-LN · learned positions
+B=2 T=4 C=8 H=2 D=4 F=32 V=16 L=2   float32 cpu
+13.3 kB in activations · 2 copies, 512 B: contiguous 2
+bytes      copy    made by     in
+256 B  ×2  concat  contiguous  blocks.*.attention
+           head_output.transpose(1, 2) was not contiguous · attention.py:83
+copies inside of functions, as matmul makes them, are seen with --ops
+"""
+
+
+def test_the_copies_are_shown_of_a_run_and_of_its_file(run: Run) -> None:
+    run("run", "gpt", "--output", "gpt.jsonl")
+    for words in (["run", "gpt"], ["show", "gpt.jsonl"]):
+        assert run(*words, "--copies", "--width", "80") == (0, COPIES, "")
+
+
+def test_copies_go_into_files_by_their_suffix_and_are_folded_unless_all_is_asked_for(run: Run) -> None:
+    run("run", "gpt", "--output", "gpt.jsonl")
+    assert run("show", "gpt.jsonl", "--copies", "--output", "copies.txt")[:2] == (0, "")
+    assert Path("copies.txt").read_text(encoding="utf-8") == COPIES
+    run("show", "gpt.jsonl", "--copies", "--output", "copies.json")
+    assert [copy["path"] for copy in json.loads(Path("copies.json").read_text())["copies"]] == [
+        "blocks.0.attention",
+        "blocks.1.attention",
+    ]
+    assert run("show", "gpt.jsonl", "--copies", "--format", "markdown")[1].count("`concat`") == 1
+    assert run("show", "gpt.jsonl", "--copies", "--format", "markdown", "--all")[1].count("`concat`") == 2
+
+
+def test_copies_inside_of_functions_are_shown_with_ops(run: Run) -> None:
+    status, out, err = run("run", "gpt", "--copies", "--ops")
+    assert (status, err) == (0, "")
+    assert "clone in matmul" in out
+    assert "--ops" not in out
+
+
+def test_what_copies_cannot_be_is_refused(run: Run) -> None:
+    assert run("run", "gpt", "--copies", "--output", "gpt.jsonl") == (
+        2,
+        "",
+        "shapetrace: gpt.jsonl would keep the record, which is not the copies alone: name it .txt, .md or .json\n",
+    )
+    assert run("run", "gpt", "--copies", "--depth", "1") == (
+        2,
+        "",
+        "shapetrace: --depth opens modules of the tree; --copies lists what is in all of them, and opens none\n",
+    )
 
 
 # --- a forward that raises -------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from .output import output
 from .row import Row
 from .rows import rows
 from .style import Style
+from .summary import summary
 from .words import NAME_STYLES, NOTHING, full_name, memory_of, said_below
 
 __all__ = ["flat", "table"]
@@ -42,7 +43,8 @@ def table(trace: Trace, style: Style) -> str:
         widths[0] = share(Counter(map(width_of, columns[0])), memories, room)
         widths[-1] = room - widths[0]
     titles = [[(title, "dim")] for title in TITLES]
-    return output([*head(trace, width), *(laid(line, widths) for line in (titles, *grid))], style)
+    lines = [laid(line, widths) for line in (titles, *grid)]
+    return output([*head(trace, width), *lines, *summary(trace, width)], style)
 
 
 def room_of(widths: list[int], width: int) -> int:
@@ -67,7 +69,7 @@ def cells(row: Row, tight: bool) -> list[list[Piece]]:
     if row.tensor is not None:
         shape, stride = sizes(row.tensor.shape, tight=tight), sizes(row.tensor.stride, tight=tight)
         dtype = escape(row.tensor.dtype)
-    memory = memory_of(row, sign + said)
+    memory = memory_of(row, sign + said, whole=not tight)
     return [name, [(made_by, "dim")], [(shape, "bold cyan")], [(stride, "dim")], [(dtype, "dim")], memory]
 
 

@@ -14,6 +14,7 @@ from .output import output
 from .row import Row
 from .rows import rows
 from .style import Style
+from .summary import summary
 from .words import NOTHING, memory_of, name_of, said_below
 
 __all__ = ["tree", "tree_lines"]
@@ -33,7 +34,7 @@ def tree_lines(trace: Trace, width: int, *, all: bool = False, depth: int | None
     lines.append(line([([(title, "dim")], at) for at, title in columns.titles]))
     for row, (guide, below) in zip(found, guides, strict=True):
         lines += drawn(row, guide, below, columns)
-    return lines
+    return [*lines, *summary(trace, width)]
 
 
 def guided(rows: Sequence[Row], indent: int, width: int) -> Iterator[tuple[str, str]]:
@@ -74,9 +75,9 @@ def drawn(row: Row, guide: str, below: str, columns: Columns) -> list[Text]:
         (cut([(stride, "dim")], columns.memory - GAP - columns.stride), columns.stride),
     ]
     sign, said = said_below(row)
-    whole = memory_of(row, sign + said)
-    if not said or width_of(whole) <= room:
-        return [line([*cells, (cut(whole, room), columns.memory)])]
+    whole, brief = memory_of(row, sign + said, whole=True), memory_of(row, sign + said)
+    if not said or width_of(brief) <= room:
+        return [line([*cells, (cut(whole if width_of(whole) <= room else brief, room), columns.memory)])]
     first = line([*cells, (cut([*memory_of(row), (sign.rstrip(" ·"), "dim")], room), columns.memory)])
     at = columns.place([(said, "")], len(below) + 1)
     more = cut([(said, "yellow" if sign == ": " else "")], columns.end - at)

@@ -26,11 +26,13 @@ def full_name(row: Row) -> str:
     return escape(".".join(part for part in (row.path, row.name) if part))
 
 
-def memory_of(row: Row, extra: str = "") -> list[Piece]:
-    """Where its memory comes from, with `extra`, and what is unusual about it."""
+def memory_of(row: Row, extra: str = "", *, whole: bool = False) -> list[Piece]:
+    """Where its memory comes from, with `extra`, and what is unusual about it; `whole` names the source of a copy."""
     pieces: list[Piece] = []
     if row.memory is not None:
-        pieces.append((escape(row.memory.summary), MEMORY_STYLES.get(row.memory.kind, "dim")))
+        pieces.append(
+            (escape(row.memory.said if whole else row.memory.summary), MEMORY_STYLES.get(row.memory.kind, "dim"))
+        )
     pieces.append((extra, "yellow" if row.memory is not None and row.memory.why else ""))
     for remark in row.remarks:
         pieces.append((f"{' · ' if width_of(pieces) else ''}{escape(remark)}", "dim"))

@@ -38,6 +38,7 @@ class Request(msgspec.Struct, frozen=True):
     inputs    a spec each: "ids: int64[2, 4]"
     seed      of torch's random numbers
     ops       whether to record aten ops as well
+    materialise   whether to run fused attention written out
     axes      sizes of letters, as the user says: "C=768 H=12"
     others    names of options that are not the builder's, for the hint when one is mistyped
     given     those of them that were given
@@ -51,6 +52,7 @@ class Request(msgspec.Struct, frozen=True):
     axes: str = ""
     others: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
+    materialise: bool = False
 
 
 def find(target: str) -> Place:
@@ -82,7 +84,13 @@ def record(request: Request) -> Trace:
         try:
             sources = [lambda plain: source(ready, plain)]
             recorded = record_forward(
-                ready.model, ready.args, ready.kwargs, ops=request.ops, axes=request.axes or True, sources=sources
+                ready.model,
+                ready.args,
+                ready.kwargs,
+                ops=request.ops,
+                materialise=request.materialise,
+                axes=request.axes or True,
+                sources=sources,
             )
         except KeyboardInterrupt:
             raise

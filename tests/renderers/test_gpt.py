@@ -54,7 +54,8 @@ float32 cpu
 │ └─ x  +                   (2,4,8)    (32,8,1)     new
 ├─ x  norm_f LayerNorm      (2,4,8)    (32,8,1)     new
 ├─ logits  head Linear      (2,4,16)   (64,16,1)    new
-└─ loss  cross_entropy      ()         ()           new"""
+└─ loss  cross_entropy      ()         ()           new
+13.3 kB in activations · 2 copies, 512 B: contiguous 2"""
 
 WIDE = """\
 GPT  decoder-only · pre-LN · learned positions   C=8 H=2 D=4 F=32 V=16 L=2   float32 cpu
@@ -93,7 +94,8 @@ GPT  decoder-only · pre-LN · learned positions   C=8 H=2 D=4 F=32 V=16 L=2   f
 │  └─ x  +                                  (2, 4, 8)     (32, 8, 1)      new
 ├─ x  norm_f LayerNorm                      (2, 4, 8)     (32, 8, 1)      new
 ├─ logits  head Linear                      (2, 4, 16)    (64, 16, 1)     new
-└─ loss  cross_entropy                      ()            ()              new"""
+└─ loss  cross_entropy                      ()            ()              new
+13.3 kB in activations · 2 copies, 512 B: contiguous 2"""
 
 
 def test_gpt_at_80_columns(trace: Trace) -> None:

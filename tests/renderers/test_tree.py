@@ -270,7 +270,8 @@ Product   float32 cpu
   │                  q.transpose(-2, -1).expand([2, 3, 4, 3]) was not contiguous
   ├─ aten._unsafe_view  (6,4,3)    (12,3,1)     view of q….clone(memory_format=…
   ├─ aten.bmm           (6,3,3)    (9,3,1)      new
-  └─ aten._unsafe_view  (2,3,3,3)  (27,9,3,1)   view of bmm(q…, q…)"""
+  └─ aten._unsafe_view  (2,3,3,3)  (27,9,3,1)   view of bmm(q…, q…)
+216 B in activations · 2 copies, 576 B: clone in matmul 2"""
     )
 
 
@@ -402,7 +403,8 @@ Corners   float32 cpu
 ├─ wide  expand              (2,3,4)  (0,4,1)   view of y · broadcast (stride 0)
 ├─ half  half                (2,3,4)  (12,4,1)  copy, 48 B: float32 → float16
 ├─ kept  to                  (2,3,4)  (12,4,1)  same as half · float16
-└─ output.weight             (16,4)   (4,1)     parameter lstm.weight_hh_l0"""
+└─ output.weight             (16,4)   (4,1)     parameter lstm.weight_hh_l0
+904 B in activations · 1 copy, 48 B: half 1"""
     )
 
 
