@@ -86,6 +86,13 @@ class Attention:
         self.is_self: bool | None = None
         self.is_causal = False
 
+    @property
+    def end(self) -> Node:
+        """Its output; of one head of several that attend one by one, what all heads together come to."""
+        if self.concat is not None and self.concat.name in JOINS:
+            return self.attn_out or self.concat
+        return self.output
+
 
 def attentions(flow: Flow) -> list[Attention]:
     """In the order in which their outputs are made."""
@@ -95,7 +102,7 @@ def attentions(flow: Flow) -> list[Attention]:
         if node.index < 0:
             continue
         if node.name in FUSED and node.key in ("", "0") and is_float(node.meta):
-            one = fused(node, flow.calls[node.index])
+            one = fused(node, flow)
         elif is_softmax(node):
             one = written_out(node, flow)
         else:
@@ -175,7 +182,8 @@ def is_softmax(node: Node) -> bool:
     return False
 
 
-def fused(node: Node, call: Call) -> Attention | None:
+def fused(node: Node, flow: Flow) -> Attention | None:
+    call = flow.calls[node.index]
     given = dict(zip(node.keys, node.inputs, strict=True))
     operands = [given.get(name, given.get(place)) for name, place in (("query", "0"), ("key", "1"), ("value", "2"))]
     q, k, v = operands
@@ -185,8 +193,8 @@ def fused(node: Node, call: Call) -> Attention | None:
     found.fused = node.index
     found.operands = (q, k, v)
     width = q.shape[-1]
-    found.q, found.k = form(q, width, False), form(k, width, False)
-    found.v = form(v, v.shape[-1], False)
+    found.q, found.k = form(flow, q, width, False), form(flow, k, width, False)
+    found.v = form(flow, v, v.shape[-1], False)
     mask = given.get("attn_mask", given.get("3"))
     causal = call.literals.get("is_causal", call.literals.get("5"))
     found.is_causal = causal == "True" or (mask is not None and mask.is_causal)
@@ -212,11 +220,11 @@ def written_out(softmax: Node, flow: Flow) -> Attention | None:
     q, k = one, other
     found.operands = (q, k, v)
     width = contracted(product, flow)
-    found.q, found.k = form(q, width, flipped), form(k, width, not flipped)
-    found.v = form(v, v.shape[-1], False)
+    found.q, found.k = form(flow, q, width, flipped), form(flow, k, width, not flipped)
+    found.v = form(flow, v, v.shape[-1], False)
     found.weights = weights_of(path)
     found.scores = scores(scores_path, found.weights, flow)
-    found.is_causal = any(given.is_causal for node in scores_path for given in node.inputs)
+    found.is_causal = any(is_causal_mask(given, node) for node in scores_path for given in node.inputs)
     finish(found)
     return found
 
@@ -337,6 +345,10 @@ def is_mixture(node: Node) -> bool:
     return True
 
 
+def is_causal_mask(node: Node, scores: Node) -> bool:
+    return node.is_causal and node.shape[-2:] == scores.shape[-2:] and len(node.shape) >= 2
+
+
 # Which is which
 
 
@@ -418,7 +430,7 @@ def trail(node: Node) -> list[Node]:
         node = before
 
 
-def form(operand: Node, width: int, is_flipped: bool) -> Node:
+def form(flow: Flow, operand: Node, width: int, is_flipped: bool) -> Node:
     """The tensor to call q, k or v: what enters the product, in its form by heads, before it is repeated or turned."""
     steps = trail(operand)
     start = 0
@@ -428,14 +440,24 @@ def form(operand: Node, width: int, is_flipped: bool) -> Node:
     upright = 0
     if is_flipped:
         for place in range(1, len(steps)):
-            if is_flip(steps[place - 1], steps[place]):
+            if is_flip(steps[place], steps[place - 1]):
                 upright = place
                 break
     usable = steps[max(start, upright) :]
-    for step in usable:
+    for place, step in enumerate(usable):
         if len(step.shape) == 4 and width in step.shape[-2:]:
+            return named(usable[place:], flow)
+    return named(usable, flow)
+
+
+def named(steps: list[Node], flow: Flow) -> Node:
+    """The first, or what it is a multiple of, if only that has a name."""
+    for step in steps:
+        if any(flow.calls[index].variable(key) is not None for index, key in step.places):
             return step
-    return usable[0]
+        if step.name not in TIMES and step.name not in QUOTIENTS and step.name not in CASTS:
+            break
+    return steps[0]
 
 
 def weights_of(path: list[Node]) -> Node:
@@ -505,11 +527,21 @@ def finish(found: Attention) -> None:
         if len(step.shape) < len(head.shape) and step.shape and step.shape[-1] > width:
             merged = step
             break
+    if merged is None:
+        merged = joined(steps[-1])
     found.concat = merged
     out = projection_after(merged or steps[-1])
     if out is not None and (merged is None or is_whole(out, merged)):
         found.attn_out = out
     sources(found)
+
+
+def joined(node: Node) -> Node | None:
+    """What joins it with the outputs of other heads, where each head attends alone."""
+    for user in node.users:
+        if user.name in JOINS and len(user.inputs) > 1 and all(is_product(base(given)) for given in user.inputs):
+            return user if len(user.shape) == len(node.shape) == 3 and user.shape[-1] > node.shape[-1] else None
+    return None
 
 
 def is_whole(out: Node, merged: Node) -> bool:

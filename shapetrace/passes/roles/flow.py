@@ -187,12 +187,18 @@ class Flow:
         inputs = [(key, self.read(meta)) for key, meta in call.inputs.items()]
         numbers = {meta.number for meta in call.inputs.values()}
         name = short_name(call)
+        if name == "einsum" and len(inputs) == 1:
+            name = "permute"
         for number in call.written:
             meta = next((meta for meta in call.inputs.values() if meta.number == number), None)
             if meta is None:
                 continue
             meta = next((out for out in call.outputs.values() if out.number == number), meta)
             node = self.add(index, "", name, meta, inputs, call)
+            if call.outputs:
+                node.places = []
+            elif number in self.current:
+                node.places = list(self.current[number].places)
             self.current[number] = node
             if meta.storage is not None:
                 self.writes[meta.storage] = node
@@ -242,7 +248,7 @@ class Flow:
             name in COMPARISONS and len(given) == 2 and all(one.is_position for one in given) and is_grid(node)
         ):
             node.is_causal = True
-        elif node.is_causal and (name in PRODUCTS or name in LINEARS or name == "softmax"):
+        elif node.is_causal and (name in PRODUCTS or name in LINEARS or name in ("softmax", "flip")):
             node.is_causal = False
         if name in ("cos", "sin", "polar"):
             node.is_rotation = True

@@ -19,7 +19,7 @@ class Modules:
         self.calls: dict[int, str] = {}
         self.inputs: dict[int, str] = {}
         self.sums = self.above(made.sums.values())
-        self.attended = self.above(one.output for one in found)
+        self.attended = self.above({one.end.at: one.end for one in found}.values())
         self.fed = self.above(branch.total for branch in made.branches if branch.attention is None)
         for one in found:
             self.attention(one)
@@ -58,7 +58,7 @@ class Modules:
             return
         kind = "self-attention" if one.is_self else "cross-attention"
         role = f"causal {kind}" if one.is_self and one.is_causal else kind
-        module = self.around([*one.projections, one.output])
+        module = self.around([*one.projections, one.end])
         if module >= 0 and self.attended.get(module) == 1 and not self.sums.get(module):
             self.calls[module] = role
             self.given(module, one.x)
@@ -83,7 +83,7 @@ class Modules:
             kind = "post-LN block"
         else:
             return
-        smallest = self.around([branch.attention.output, branch.total])
+        smallest = self.around([branch.attention.end, branch.total])
         module = smallest
         while module >= 0 and not self.fed.get(module):
             module = self.flow.parents[module]
