@@ -26,7 +26,7 @@ from .functions import (
     WITHIN_WEIGHTS,
 )
 
-__all__ = ["Attention", "attentions", "given_out", "handed_out"]
+__all__ = ["Attention", "attentions", "given_out", "handed_out", "settled"]
 
 MOST = 96
 """How many steps to look in one direction."""
@@ -508,6 +508,15 @@ def scores(path: list[Node], weights: Node, flow: Flow) -> Node | None:
 # What comes after, and what it all came from
 
 
+def settled(node: Node, dims: int) -> Node:
+    """What a projection made of flattened tokens, with as many dims as they had before."""
+    for step in after(node):
+        if len(node.shape) >= dims or step.shape[-1:] != node.shape[-1:]:
+            break
+        node = step
+    return node
+
+
 def finish(found: Attention) -> None:
     output = found.output
     head = output
@@ -524,16 +533,22 @@ def finish(found: Attention) -> None:
     for step in after(head):
         steps.append(step)
     for step in reversed(steps):
-        if len(step.shape) < len(head.shape) and step.shape and step.shape[-1] > width:
-            merged = step
-            break
+        is_flatter = 2 <= len(step.shape) < max(4, len(head.shape)) and step.shape[-1] > width
+        if is_flatter and numel(step.shape[:-1]) % max(1, output.shape[-2]) == 0:
+            if merged is None or len(step.shape) > len(merged.shape):
+                merged = step
     if merged is None:
         merged = joined(steps[-1])
     found.concat = merged
     out = projection_after(merged or steps[-1])
     if out is not None and (merged is None or is_whole(out, merged)):
         found.attn_out = out
+        given = projected(out)
+        if merged is None and len(given.shape) < len(head.shape) and given.shape[-1] > width:
+            found.concat = given  # joined only after a gate
     sources(found)
+    if found.attn_out is not None and found.x is not None:
+        found.attn_out = settled(found.attn_out, len(found.x.shape))
 
 
 def joined(node: Node) -> Node | None:
@@ -598,7 +613,7 @@ def sources(found: Attention) -> None:
     if shared:
         found.is_self = True
     elif not of_q or not of_k:
-        found.is_self = None
+        found.is_self = False if q_projections and of_k else None  # queries that are learned
     else:
         farther_k = further(of_k)
         common = [node for at, node in farther_q.items() if at in farther_k]

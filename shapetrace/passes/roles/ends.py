@@ -83,7 +83,8 @@ def counts(ids: Node) -> bool:
     for node in queue:
         if node.is_position or node.name in ("arange", "cumsum"):
             return True
-        for given in node.inputs:
+        looks_up = node.name in ("gather", "getitem", "index_select", "take_along_dim")
+        for given in node.inputs[:1] if looks_up else node.inputs:
             if given.at not in seen and len(seen) < 24:
                 seen.add(given.at)
                 queue.append(given)

@@ -175,6 +175,7 @@ class Flow:
                 merged = Node(len(self.nodes), written.index, "", "merge", meta)
                 self.nodes.append(merged)
                 self.join(merged, [("0", node), ("1", written)])
+                merged.places = list(node.places)
                 merged.is_data = node.is_data or written.is_data
                 merged.is_causal = node.is_causal or written.is_causal
                 self.current[number] = merged  # type: ignore[index]

@@ -120,7 +120,7 @@ def plain(name: str) -> str:
     if name.startswith("__") and name.endswith("__"):
         name = name[2:-2]
         return name[1:] if name in IN_PLACE_SIGNS else name
-    return name.strip("_")
+    return "setitem" if name == "copy_" else name.strip("_")
 
 
 IN_PLACE_SIGNS = words("iadd isub imul imatmul itruediv idiv ipow iand ior ixor")

@@ -59,7 +59,7 @@ class Modules:
         kind = "self-attention" if one.is_self else "cross-attention"
         role = f"causal {kind}" if one.is_self and one.is_causal else kind
         module = self.around([*one.projections, one.end])
-        if module >= 0 and self.attended.get(module) == 1 and not self.sums.get(module):
+        if module >= 0 and self.attended.get(module) == 1 and self.sums.get(module, 0) <= 1 and not self.fed.get(module):
             self.calls[module] = role
             self.given(module, one.x)
         elif one.fused is not None:

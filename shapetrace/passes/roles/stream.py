@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..plumbing import is_float
-from .attention import Attention, after
-from .flow import Flow, Node, base, is_projection, numel, projected, single
+from .attention import Attention, settled
+from .flow import Flow, Node, base, is_projection, projected, single, upward
 from .functions import (
     ACTIVATIONS,
     CASTS,
@@ -118,15 +118,30 @@ def carry(made: Stream, start: Node) -> None:
             return
         made.values[node.at] = node
         if is_sum(node):
-            one, other = sorted((unscaled(given) for given in node.inputs), key=lambda given: given.at)
-            if other.name in LOOKUPS or one.name in LOOKUPS and other.norm_of is None and not other.users:
+            before = continued(node, made)
+            if before is None:
                 return
             made.sums[node.at] = node
-            node = one
+            node = before
         elif node.norm_of is not None and is_sum(node.norm_of):
             node = node.norm_of
         else:
             return
+
+
+def continued(total: Node, made: Stream) -> Node | None:
+    """Which of the two that were added up is the stream; the other was made of it."""
+    one, other = (unscaled(given) for given in total.inputs)
+    for value, added in ((one, other), (other, one)):
+        if value.at in made.values and added.at not in made.values:
+            return value
+    for value, added in ((one, other), (other, one)):
+        if value.at < added.at and any(node is value for node in upward(added, FAR)):
+            return value
+    return None
+
+
+FAR = 512
 
 
 def is_sum(node: Node) -> bool:
@@ -191,7 +206,9 @@ def of_feed_forward(starts: tuple[Node, Node], total: Node, added: Node) -> Bran
         for x in reads:
             before = None if x.norm_of is None else unscaled(x.norm_of)
             if x in starts or before in starts:
-                branch = Branch(starts[0], total, out, x)
+                branch = Branch(starts[0], total, settled(out, len(x.shape)), x)
+                while len(hidden.shape) < len(x.shape) and hidden.name in LAYOUTS:
+                    hidden = hidden.inputs[0]
                 branch.hidden = hidden
                 branch.projections = [*projections, out]
                 return branch
@@ -252,6 +269,3 @@ def first_projections(hidden: Node) -> tuple[list[Node], list[Node], bool]:
                 seen.add(before.at)
                 queue.append(before)
     return reads, projections, is_curved
-
-
-_ = (after, numel)
