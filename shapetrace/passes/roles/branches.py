@@ -1,0 +1,106 @@
+"""What is added to the residual stream: attention, and feed-forward, which is found here."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .attention import Attention
+from .flow import Node
+from .forms import FAR, base, is_projection, projected, settled, single, unscaled
+from .functions import ACTIVATIONS, CASTS, DROPOUTS, LAYOUTS, QUOTIENTS, SHAPING, SUMS, TIMES
+
+__all__ = ["Branch", "feed_forward"]
+
+
+class Branch(msgspec.Struct, frozen=True, eq=False):
+    """start        the value of the stream that was added to
+    total        the sum
+    out          what was added: the output of an attention, or of a feed-forward
+    reads        what its first projections were given
+    attention    None for a feed-forward
+    hidden       of a feed-forward: what its last projection was given
+    projections  of a feed-forward
+    """
+
+    start: Node
+    total: Node
+    out: Node
+    reads: Node | None
+    attention: Attention | None = None
+    hidden: Node | None = None
+    projections: tuple[Node, ...] = ()
+
+
+def feed_forward(starts: tuple[Node, Node], total: Node, added: Node) -> Branch | None:
+    """x + projection(activation(projection(norm(x)))), with gates, dropout and norms where they may be.
+
+    starts   values of the stream that it may have been made of
+    """
+    for out in last_projections(added):
+        hidden = projected(out)
+        for first in first_projections(hidden):
+            x = base(projected(first))
+            before = None if x.norm_of is None else unscaled(x.norm_of)
+            if x not in starts and before not in starts:
+                continue
+            while len(hidden.shape) < len(x.shape) and hidden.name in LAYOUTS:
+                hidden = hidden.inputs[0]
+            return Branch(starts[0], total, settled(out, len(x.shape)), x, None, hidden, (first, out))
+    return None
+
+
+def last_projections(added: Node) -> list[Node]:
+    """Those whose results were added, through norms, scale and dropout, and maybe beside others."""
+    found: list[Node] = []
+    seen = {added.at}
+    queue = [added]
+    for node in queue:
+        if is_projection(node):
+            found.append(node)
+            continue
+        given: tuple[Node, ...] = ()
+        if node.norm_of is not None:
+            given = (node.norm_of,)
+        elif node.name in ADDED:
+            given = node.inputs
+        for before in given:
+            if before.at not in seen and before.is_data and len(seen) < 24:
+                seen.add(before.at)
+                queue.append(before)
+    return found
+
+
+ADDED = SHAPING | DROPOUTS | TIMES | QUOTIENTS | SUMS
+
+POINTWISE = (
+    ACTIVATIONS
+    | SUMS
+    | TIMES
+    | QUOTIENTS
+    | LAYOUTS
+    | CASTS
+    | DROPOUTS
+    | frozenset("chunk split getitem pow clamp exp neg narrow unbind minimum maximum min max where".split())
+)
+"""What treats each position alone: no mixing of tokens, so no convolution, scan or second attention."""
+
+
+def first_projections(hidden: Node) -> list[Node]:
+    """Those that `hidden` was made of, point by point and with an activation; none if it was made otherwise."""
+    found: list[Node] = []
+    is_curved = False
+    seen = {hidden.at}
+    queue = [hidden]
+    for node in queue:
+        if is_projection(node):
+            found.append(node)
+            continue
+        if node.norm_of is None and node.name not in POINTWISE:
+            return []
+        is_gate = node.name in TIMES and len(node.inputs) == 2 and single(node) is None
+        is_curved |= node.name in ACTIVATIONS or is_gate
+        for before in node.inputs:
+            if before.at not in seen and before.is_data and len(seen) < FAR:
+                seen.add(before.at)
+                queue.append(before)
+    return found if is_curved else []
