@@ -38,7 +38,7 @@ from .attention import Attention, attentions
 from .embeddings import positions, rotations, tokens
 from .flow import Flow, Node
 from .forms import given_out
-from .functions import LOOKUPS
+from .functions import FUSED, LOOKUPS, SOFTMAX, short_name
 from .modules import Modules
 from .places import Places
 from .results import logits, losses
@@ -49,17 +49,23 @@ __all__ = ["name_roles"]
 
 def name_roles(trace: Trace) -> Trace:
     """The trace with roles. A portable trace has no tensor numbers, so no data flow: it keeps those it has."""
-    flow = Flow(trace)
-    found = attentions(flow)
-    if not found:
+    if not any(short_name(call) in ATTENTIVE for call in trace.calls):
         return trace
-    roles = Roles(flow)
-    for one in found:
-        roles.of_attention(one)
-    made = stream(flow, found)
-    roles.of_ends(found)
-    roles.of_stream(made)
-    return roles.applied(trace, Modules(flow, found, made), found)
+    with Flow(trace) as flow:
+        found = attentions(flow)
+        if not found:
+            return trace
+        roles = Roles(flow)
+        for one in found:
+            roles.of_attention(one)
+        made = stream(flow, found)
+        roles.of_ends(found)
+        roles.of_stream(made)
+        return roles.applied(trace, Modules(flow, found, made), found)
+
+
+ATTENTIVE = SOFTMAX | FUSED | {"exp"}
+"""A model that calls none of these has no attention."""
 
 
 class Roles:

@@ -6,6 +6,8 @@ read, the tensors that share its memory. A function that returns its input (drop
 
 from __future__ import annotations
 
+import msgspec
+
 from ...schema import Call, TensorMeta, Trace
 from ..plumbing import TRIANGLES, is_float
 from .functions import COMPARISONS, LINEARS, PARTS, PICKS, PRODUCTS, SHAPING, WAVES, short_name
@@ -14,8 +16,9 @@ from .norms import norm_of
 __all__ = ["Flow", "Node"]
 
 
-class Node:
-    """A value of a tensor.
+class Node(msgspec.Struct, eq=False, gc=False):
+    """A value of a tensor. Unknown to the garbage collector, which would visit them all again and again: a flow lets go
+    of its nodes itself.
 
     at           place in the order in which values were made
     index, key   the call that made it, and where in its results; -1 if none did
@@ -31,23 +34,21 @@ class Node:
     norm_of      what it is a normalised form of
     """
 
-    __slots__ = (
-        "at", "index", "inputs", "is_causal", "is_data", "is_position", "is_rotation", "is_weight", "key", "keys",
-        "meta", "name", "norm_of", "places", "users",
-    )  # fmt: skip
-
-    def __init__(self, at: int, index: int, key: str, name: str, meta: TensorMeta) -> None:
-        self.at = at
-        self.index = index
-        self.key = key
-        self.name = name
-        self.meta = meta
-        self.inputs: tuple[Node, ...] = ()
-        self.keys: tuple[str, ...] = ()
-        self.users: list[Node] = []
-        self.places: list[tuple[int, str]] = []
-        self.is_data = self.is_weight = self.is_causal = self.is_position = self.is_rotation = False
-        self.norm_of: Node | None = None
+    at: int
+    index: int
+    key: str
+    name: str
+    meta: TensorMeta
+    keys: tuple[str, ...] = ()
+    inputs: tuple[Node, ...] = ()
+    users: list[Node] = []
+    places: list[tuple[int, str]] = []
+    is_data: bool = False
+    is_weight: bool = False
+    is_causal: bool = False
+    is_position: bool = False
+    is_rotation: bool = False
+    norm_of: Node | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -73,6 +74,13 @@ class Flow:
         self.current: dict[int, Node] = {}  # number of a tensor -> the value it has now
         self.writes: dict[int, Node] = {}  # storage -> the last value that was written to it
         self.follow()
+
+    def __enter__(self) -> Flow:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for node in self.nodes:
+            node.users.clear()
 
     def follow(self) -> None:
         calls, running = self.calls, list[int]()
@@ -136,8 +144,7 @@ class Flow:
 
     def source(self, meta: TensorMeta) -> Node:
         """A tensor that no recorded call made."""
-        node = Node(len(self.nodes), -1, "", "", meta)
-        node.is_weight = meta.name is not None
+        node = Node(len(self.nodes), -1, "", "", meta, is_weight=meta.name is not None)
         self.nodes.append(node)
         if meta.number is not None:
             self.current[meta.number] = node
@@ -193,9 +200,8 @@ class Flow:
     def add(
         self, index: int, key: str, name: str, meta: TensorMeta, keys: tuple[str, ...], inputs: tuple[Node, ...]
     ) -> Node:
-        node = Node(len(self.nodes), index, key, name, meta)
+        node = Node(len(self.nodes), index, key, name, meta, keys, inputs)
         self.nodes.append(node)
-        node.keys, node.inputs = keys, inputs
         for given in inputs:
             given.users.append(node)
             if given.is_data:
