@@ -93,7 +93,8 @@ CASES = {
     "t5: relative bias, shared between layers": Case(
         "T5ForConditionalGeneration",
         "T5Config",
-        {"d_model": 16, "num_heads": 4, "d_kv": 4, "num_layers": 2, "d_ff": 24, "vocab_size": 32, "decoder_start_token_id": 0},
+        {"d_model": 16, "num_heads": 4, "d_kv": 4, "num_layers": 2, "d_ff": 24, "vocab_size": 32}
+        | {"decoder_start_token_id": 0},
         6,
         "self-attention",
     ),
