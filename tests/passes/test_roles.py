@@ -430,6 +430,82 @@ def test_where_the_norm_stands_is_told_from_the_flow(norm_first: bool, kind: str
     assert len(trace.roles("norm")) == (2 if norm_first else 0)
 
 
+class Mixture(nn.Module):
+    """One of three experts for each token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.router = nn.Linear(8, 3)
+        self.experts = nn.ModuleList(nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8)) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight, choice = self.router(x).softmax(-1).topk(1)
+        mixed = torch.zeros_like(x)
+        for index, expert in enumerate(self.experts):
+            mixed = mixed + expert(x) * (choice == index) * weight
+        return mixed
+
+
+class Block(nn.Module):
+    def __init__(self, feed_forward: nn.Module) -> None:
+        super().__init__()
+        self.attention, self.feed_forward = Einsum(), feed_forward
+        self.norm_1, self.norm_2 = nn.LayerNorm(8), nn.RMSNorm(8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.norm_1(x))
+        x = x + self.feed_forward(self.norm_2(x))
+        return x
+
+
+class Gated(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.up, self.down = nn.Linear(8, 16), nn.Linear(8, 16), nn.Linear(16, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = F.silu(self.gate(x)) * self.up(x)
+        return self.down(hidden)
+
+
+def test_a_gated_feed_forward_is_one() -> None:
+    trace = traced(Block(Gated()), X)
+    assert [line for line in said(trace) if "feed_forward" in line] == [
+        "> feed_forward.x: x",
+        "feed_forward.hidden: ffn_hidden",
+        "feed_forward.down: ffn_out",
+    ]
+    assert kinds(trace) == [
+        "Block: pre-LN block",
+        "attention: self-attention",
+        "feed_forward: feed-forward",
+    ]
+
+
+def test_a_mixture_of_experts_is_one_feed_forward_and_its_router_no_attention() -> None:
+    trace = traced(Block(Mixture()), X)
+    assert [line for line in said(trace) if "feed_forward" in line] == [
+        "> feed_forward.x: x",
+        "feed_forward.mixed: ffn_out",
+    ]
+    assert kinds(trace)[-1] == "feed_forward: feed-forward"
+    assert counts(trace) == dict.fromkeys(HEADS, 1)
+
+
+def test_a_scan_beside_attention_is_part_of_the_stream_and_no_feed_forward() -> None:
+    class Hybrid(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scan, self.block = Scan(), Block(Gated())
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.block(self.scan(x))
+
+    trace = traced(Hybrid(), X)
+    assert [line for line in said(trace) if line.startswith("scan")] == ["scan.norm: norm", "scan: residual"]
+    assert "scan: feed-forward" not in kinds(trace)
+
+
 def test_ops_alone_are_enough() -> None:
     model = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).train()
     assert kinds(traced(model, X, functions=False, ops=True))[:2] == [
@@ -553,3 +629,15 @@ def test_a_mask_that_the_model_was_given_does_not_tell_whether_it_is_causal() ->
     mask = nn.Transformer.generate_square_subsequent_mask(4)
     model = nn.MultiheadAttention(8, 2, batch_first=True)
     assert kinds(traced(model, X, X, X, attn_mask=mask)) == ["MultiheadAttention: self-attention"]
+
+
+def test_one_query_without_a_batch_attends_too() -> None:
+    class Vector(nn.Module):
+        def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            scores = k @ q
+            weights = scores.softmax(-1)
+            head_output = weights @ v
+            return head_output
+
+    trace = traced(Vector(), torch.randn(2), torch.randn(3, 2), torch.randn(3, 2))
+    assert said(trace) == ["scores: scores", "weights: weights", "head_output: head_output"]

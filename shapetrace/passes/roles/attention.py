@@ -6,7 +6,7 @@ import msgspec
 
 from ..plumbing import is_float
 from .flow import Flow, Node
-from .forms import after, base, given_out, settled
+from .forms import after, base, given_out, settled, width
 from .functions import FUSED, JOINS
 from .heads import by_heads, way_out
 from .products import contracted, factors, softmax_of, turns
@@ -72,13 +72,13 @@ def written_out(softmax: Node, start: Node, flow: Flow) -> Attention | None:
     is_turned = turns(softmax, path, flow)
     if is_turned:
         q, k = k, q
-    width = contracted(product, flow)
+    size = contracted(product, flow)
     weights = canonical_weights(use.path)
     return around(
         use.product,
         (q, k, use.values),
-        by_heads(q, width, flow, turned=is_turned),
-        by_heads(k, width, flow, turned=not is_turned),
+        by_heads(q, size, flow, turned=is_turned),
+        by_heads(k, size, flow, turned=not is_turned),
         flow,
         scores=named_scores(path, weights, flow),
         weights=tuple(given_out(weights, flow, (0, 1), same_dims=True)) or (weights,),
@@ -92,15 +92,22 @@ def fused(node: Node, flow: Flow) -> Attention | None:
     q, k, v, mask = (
         given.get(name, given.get(place)) for place, name in enumerate_keys("query", "key", "value", "attn_mask")
     )
-    if q is None or k is None or v is None or len(q.shape) < 2 or node.key not in ("", "0") or not is_float(node.meta):
+    if (
+        q is None
+        or k is None
+        or v is None
+        or min(len(q.shape), len(k.shape)) < 2
+        or node.key not in ("", "0")
+        or not is_float(node.meta)
+    ):
         return None
     is_causal = literals.get("is_causal", literals.get("5")) == "True" or (mask is not None and mask.is_causal)
-    width = q.shape[-1]
+    size = width(q)
     return around(
         node,
         (q, k, v),
-        by_heads(q, width, flow),
-        by_heads(k, width, flow),
+        by_heads(q, size, flow),
+        by_heads(k, size, flow),
         flow,
         is_causal=is_causal,
         fused=node.index,
@@ -126,7 +133,7 @@ def around(
 ) -> Attention:
     """What lies before and after the products, and the whole."""
     values = operands[2]
-    v = by_heads(values, values.shape[-1], flow)
+    v = by_heads(values, width(values), flow)
     head_output, concat, attn_out = way_out(output)
     origin = sources(*operands)
     if attn_out is not None and origin.x is not None:

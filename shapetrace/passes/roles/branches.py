@@ -7,9 +7,10 @@ import msgspec
 from .attention import Attention
 from .flow import Node
 from .forms import FAR, base, is_projection, projected, settled, single, unscaled
-from .functions import ACTIVATIONS, CASTS, DROPOUTS, LAYOUTS, QUOTIENTS, SHAPING, SUMS, TIMES
+from .functions import ACTIVATIONS, CASTS, DROPOUTS, FUSED, LAYOUTS, QUOTIENTS, SHAPING, SUMS, TIMES
+from .products import is_product
 
-__all__ = ["Branch", "feed_forward"]
+__all__ = ["Branch", "experts", "feed_forward"]
 
 
 class Branch(msgspec.Struct, frozen=True, eq=False):
@@ -18,8 +19,8 @@ class Branch(msgspec.Struct, frozen=True, eq=False):
     out          what was added: the output of an attention, or of a feed-forward
     reads        what its first projections were given
     attention    None for a feed-forward
-    hidden       of a feed-forward: what its last projection was given
-    projections  of a feed-forward
+    hidden       of a feed-forward: what its last projection was given; None for one of many experts
+    projections  of a feed-forward, the first and the last
     """
 
     start: Node
@@ -47,6 +48,41 @@ def feed_forward(starts: tuple[Node, Node], total: Node, added: Node) -> Branch 
                 hidden = hidden.inputs[0]
             return Branch(starts[0], total, settled(out, len(x.shape)), x, None, hidden, (first, out))
     return None
+
+
+def experts(starts: tuple[Node, Node], total: Node, added: Node) -> Branch | None:
+    """A feed-forward of which a router picks a few experts for each token (`topk`). Its parts have no roles."""
+    out = added if added.norm_of is None else added.norm_of
+    choice: Node | None = None
+    reads: Node | None = None
+    seen = {out.at}
+    queue = [out]
+    for node in queue:
+        before = None if node.norm_of is None else unscaled(node.norm_of)
+        if node in starts or before in starts:
+            reads = node
+            continue
+        if is_mixing(node) or len(seen) > MANY:
+            return None
+        if node.name == "topk":
+            choice = node
+        for given in node.inputs:
+            if given.at not in seen and given.at >= starts[1].at:  # what is older is no part of the branch
+                seen.add(given.at)
+                queue.append(given)
+    if choice is None or reads is None:
+        return None
+    out = settled(base(out), len(reads.shape))
+    return Branch(starts[0], total, out, reads, projections=(choice, out))
+
+
+MANY = 4096
+"""Nodes of all experts, where they are called one by one."""
+
+
+def is_mixing(node: Node) -> bool:
+    """Whether tokens may see others here, or a token its past."""
+    return is_product(node) or node.name in ("conv1d", "convolution", "conv2d") or node.name in FUSED
 
 
 def last_projections(added: Node) -> list[Node]:
@@ -99,7 +135,7 @@ def first_projections(hidden: Node) -> list[Node]:
             return []
         is_gate = node.name in TIMES and len(node.inputs) == 2 and single(node) is None
         is_curved |= node.name in ACTIVATIONS or is_gate
-        for before in node.inputs:
+        for before in node.inputs if node.norm_of is None else (node.norm_of,):
             if before.at not in seen and before.is_data and len(seen) < FAR:
                 seen.add(before.at)
                 queue.append(before)

@@ -17,7 +17,7 @@ NEAR = 24
 
 
 def is_lookup(node: Node) -> bool:
-    return node.name in LOOKUPS and len(node.inputs) >= 2 and is_float(node.meta)
+    return node.name in LOOKUPS and len(node.inputs) >= 2 and is_float(node.meta) and len(node.inputs[1].shape) == 2
 
 
 def is_token_lookup(node: Node) -> bool:

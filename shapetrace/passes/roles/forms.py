@@ -24,6 +24,7 @@ __all__ = [
     "trail",
     "unscaled",
     "upward",
+    "width",
 ]
 
 FAR = 96
@@ -76,7 +77,7 @@ def trail(node: Node) -> list[Node]:
             before = single(node)
             if before is not None and before.shape != node.shape:
                 break
-        elif node.name == "getitem" and math.prod(node.inputs[0].shape) == math.prod(node.shape):
+        elif node.name == "getitem" and node.inputs and math.prod(node.inputs[0].shape) == math.prod(node.shape):
             before = node.inputs[0]
         if before is None:
             break
@@ -140,6 +141,11 @@ def upward(node: Node, most: int) -> Iterator[Node]:
                 queue.append(given)
 
 
+def width(node: Node) -> int:
+    """Size of its last dim."""
+    return node.shape[-1] if node.shape else 1
+
+
 def has_name(node: Node, flow: Flow) -> bool:
     """Whether the code assigns it to a variable."""
     return any(flow.calls[index].variable(key) is not None for index, key in node.places)
@@ -148,7 +154,7 @@ def has_name(node: Node, flow: Flow) -> bool:
 def is_projection(node: Node) -> bool:
     """A product with what is no activation: `linear`, or a product with a parameter."""
     if node.name in LINEARS:
-        return True
+        return bool(node.inputs)
     return node.name in PRODUCTS and any(given.is_weight for given in node.inputs)
 
 

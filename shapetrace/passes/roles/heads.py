@@ -6,17 +6,17 @@ import math
 
 from ..plumbing import is_float
 from .flow import Flow, Node
-from .forms import after, base, has_name, is_projection, projected, trail
+from .forms import after, base, has_name, is_projection, projected, trail, width
 from .functions import CASTS, DIFFERENCES, DROPOUTS, JOINS, LAYOUTS, PARTS, QUOTIENTS, SHAPING, TIMES
 from .products import is_flip, is_product
 
 __all__ = ["by_heads", "way_out"]
 
 
-def by_heads(operand: Node, width: int, flow: Flow, *, turned: bool = False) -> Node:
+def by_heads(operand: Node, size: int, flow: Flow, *, turned: bool = False) -> Node:
     """The tensor to call q, k or v: what enters a product, in its form by heads, before it is repeated or turned.
 
-    width   of a head: D
+    size   of a head: D
     """
     steps = trail(operand)
     sizes = [math.prod(step.shape) for step in steps]
@@ -24,12 +24,12 @@ def by_heads(operand: Node, width: int, flow: Flow, *, turned: bool = False) -> 
     if turned:
         places = (place for place in range(1, len(steps)) if is_flip(steps[place], steps[place - 1]))
         start = max(start, next(places, 0))
-    split = (place for place in range(start, len(steps)) if is_split(steps[place], width))
+    split = (place for place in range(start, len(steps)) if is_split(steps[place], size))
     return named(steps[next(split, start) :], flow)
 
 
-def is_split(node: Node, width: int) -> bool:
-    return len(node.shape) == 4 and width in node.shape[-2:]
+def is_split(node: Node, size: int) -> bool:
+    return len(node.shape) == 4 and size in node.shape[-2:]
 
 
 def named(steps: list[Node], flow: Flow) -> Node:
@@ -47,7 +47,7 @@ def way_out(output: Node) -> tuple[Node, Node | None, Node | None]:
     head = output
     if len(output.shape) != 4:
         head = next(
-            (step for step in after(output) if len(step.shape) == 4 and step.shape[-1] == output.shape[-1]), output
+            (step for step in after(output) if len(step.shape) == 4 and step.shape[-1] == width(output)), output
         )
     steps = [output, *after(head)]
     concat = joined(steps, head, output) or joined_with_others(steps[-1])
@@ -55,7 +55,7 @@ def way_out(output: Node) -> tuple[Node, Node | None, Node | None]:
     if out is None or (concat is not None and not is_whole(out, concat)):
         return head, concat, None
     given = projected(out)
-    if concat is None and len(given.shape) < len(head.shape) and given.shape[-1] > head.shape[-1]:
+    if concat is None and len(given.shape) < len(head.shape) and width(given) > width(head):
         concat = given  # joined only after a gate
     return head, concat, out
 
@@ -67,7 +67,7 @@ def joined(steps: list[Node], head: Node, output: Node) -> Node | None:
         step
         for step in steps
         if 2 <= len(step.shape) < max(4, len(head.shape))
-        and step.shape[-1] > head.shape[-1]
+        and width(step) > width(head)
         and math.prod(step.shape[:-1]) % length == 0
     ]
     return max(reversed(flatter), key=lambda step: len(step.shape), default=None)
@@ -77,7 +77,7 @@ def joined_with_others(node: Node) -> Node | None:
     """What joins it with the outputs of other heads, where each head attends alone."""
     for user in node.users:
         if user.name in JOINS and len(user.inputs) > 1 and all(is_product(base(given)) for given in user.inputs):
-            return user if len(user.shape) == len(node.shape) == 3 and user.shape[-1] > node.shape[-1] else None
+            return user if len(user.shape) == len(node.shape) == 3 and width(user) > width(node) else None
     return None
 
 

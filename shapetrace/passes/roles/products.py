@@ -20,13 +20,13 @@ def softmax_of(node: Node) -> Node | None:
     """What softmax is taken of here; None if it is none."""
     name, inputs = node.name, node.inputs
     if name in SOFTMAX:
-        return inputs[0] if inputs and len(node.shape) >= 2 else None
+        return inputs[0] if inputs and node.shape else None
     if name == "exp" and inputs and inputs[0].name in DIFFERENCES and len(inputs[0].inputs) == 2:
         x, total = inputs[0].inputs
-        return x if total.name == "logsumexp" and total.inputs[0] is x else None
+        return x if total.name == "logsumexp" and x in total.inputs[:1] else None
     if name in QUOTIENTS and len(inputs) == 2:
         top, bottom = inputs
-        if top.name == "exp" and bottom.name == "sum" and bottom.inputs[0] is top:
+        if top.name == "exp" and bottom.name == "sum" and top in bottom.inputs[:1]:
             return top.inputs[0]
     return None
 

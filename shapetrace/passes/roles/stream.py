@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..plumbing import is_float
 from .attention import Attention
-from .branches import Branch, feed_forward
+from .branches import Branch, experts, feed_forward
 from .flow import Flow, Node
 from .forms import FAR, base, is_projection, unscaled, upward
 from .functions import DROPOUTS, PARTS, QUOTIENTS, SHAPING, SUMS, TIMES
@@ -126,7 +126,8 @@ def go_on(made: Stream, total: Node) -> None:
             continue
         if other.at in made.values or other.at < made.begin(value).at:
             continue
-        found = feed_forward((value, made.begin(value)), total, branch)
+        starts = value, made.begin(value)
+        found = experts(starts, total, branch) or feed_forward(starts, total, branch)
         if found is not None:
             made.branches.append(found)
         made.add(value, total)
