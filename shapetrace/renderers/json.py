@@ -3,8 +3,9 @@
     {"shapetrace": 1, "target": "gpt", "model": "GPT", "sizes": {"B": 2}, …, "calls": [
         {"kind": "module", "path": "", "name": "GPT", "depth": 0, "inputs": {"ids": {"shape": [2, 4], …}}, …}, …]}
 
-The fields are those of `Trace`, `Call` and `TensorMeta`; one that has its default may be left out. "shapetrace" is the
-version of the format.
+The fields are those of `Trace`, `Call` and `TensorMeta`: a tensor has its "axes", ["B", "T", "3·C"], and its "role", a
+fused call what it never makes, "unmade": {"scores": {…}}. A field that has its default may be left out. "shapetrace"
+is the version of the format.
 """
 
 from __future__ import annotations
