@@ -80,7 +80,7 @@ def laid_out(
     named = longest((cell_len(axes(tensor.axes, tight=tight)) for tensor in tensors), "axes")
     shape = longest((len(sizes(tensor.shape, tight=tight)) for tensor in tensors), "shape")
     stride = longest((len(sizes(tensor.stride, tight=tight)) for tensor in tensors if has_stride), "stride")
-    named, shape = min(named, width // 3), min(shape, width // (4 if named else 3))
+    named, shape = min(named, width // 4), min(shape, width // (4 if named else 3))
     names = Counter(guide + width_of(needed(name_of(row))) for row, _, guide in places)
     memories = Counter(width_of(memory_of(row)) for row, _, _ in places)
     room = width - taken(named, shape) - (GAP if longest(memories) else 0)
@@ -114,7 +114,7 @@ def longest(widths: Iterable[int], title: str = "") -> int:
 
 def share(left: Counter[int], right: Counter[int], room: int) -> int:
     """How much of `room` the left column gets, so that the least is cut off in both."""
-    most = max(room - min(MEMORY, longest(right)), 1)
+    most = max(room - min(MEMORY, longest(right)), room // 2, 1)
     return min(range(min(NAME, most), most + 1), key=lambda at: (lost(left, at) + lost(right, room - at), -at))
 
 

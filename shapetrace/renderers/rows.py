@@ -159,7 +159,9 @@ class Outline:
             if name is None and (self.all or not self.noise.is_result(call, key, tensor, None)):
                 output = part("output", key)
                 made = self.accounts[opened.index].statements.get(key)
-                self.row(opened.depth, opened.path, variable or output, output if variable else "", tensor, made)
+                known = variable or tensor.role or ""
+                name, maker = (variable or "", output) if known else (output, "")
+                self.row(opened.depth, opened.path, name, maker, tensor, made)
             elif variable is not None and name != variable and tensor.number is not None:
                 arrows[re.split(r"[.\[]", variable)[0]] = None
             self.bearers.hand([tensor])

@@ -20,9 +20,8 @@ __all__ = ["flat", "table"]
 
 TITLES = ("tensor", "role", "made by", "axes", "shape", "stride", "dtype", "memory")
 
-ENOUGH = 50
-LEAST_NEEDED = tuple(map(TITLES.index, ("dtype", "made by", "stride")))
-"""While the first and the last column have neither the room they want nor this much, these go."""
+ENOUGH = {"dtype": 50, "made by": 50, "stride": 50, "role": 25, "axes": 12}
+"""While the first and the last column have neither the room they want nor so much, these go, one after the other."""
 
 
 def table(trace: Trace, style: Style) -> str:
@@ -34,9 +33,9 @@ def table(trace: Trace, style: Style) -> str:
     grid = [cells(row, width < ROOMY, "cyan" if has_axes else "bold cyan") for row in found]
     columns = list(zip(*grid, strict=True))
     widths = [longest(map(width_of, column), title) for title, column in zip(TITLES, columns, strict=True)]
-    for place in LEAST_NEEDED:
-        if room_of(widths, width) < min(ENOUGH, widths[0] + widths[-1]):
-            widths[place] = 0
+    for title, enough in ENOUGH.items():
+        if room_of(widths, width) < min(enough, widths[0] + widths[-1]):
+            widths[TITLES.index(title)] = 0
     room = room_of(widths, width)
     if widths[0] + widths[-1] > room:
         memories = Counter([len(TITLES[-1]), *map(width_of, columns[-1])])
