@@ -136,6 +136,9 @@ def run(
             metavar="N", parser=number(0, 2**64 - 1), help="of the random numbers; 0 if not given", show_default=False
         ),
     ] = 0,
+    axes: Annotated[
+        str, typer.Option(metavar="SIZES", help="sizes of axes that cannot be told: 'C=768 H=12'", show_default=False)
+    ] = "",
     ops: Annotated[bool, typer.Option("--ops", help="show the aten ops that each function runs, too")] = False,
     all: All = False,
     depth: Depth = None,
@@ -174,7 +177,7 @@ def run(
     given = tuple(
         name for name in others if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
     )
-    run_and_show(Request(target, (*letters, *context.args), tuple(input or ()), seed, ops, others, given), view)
+    run_and_show(Request(target, (*letters, *context.args), tuple(input or ()), seed, ops, axes, others, given), view)
 
 
 @app.command()

@@ -3,7 +3,7 @@
 cli                             wires the layers
 renderers                       rich only here
 capture    targets    passes    torch only in capture and targets
-schema    files    records      msgspec and the standard library
+schema    files    records    letters    msgspec and the standard library
 errors
 """
 
@@ -24,9 +24,10 @@ MAY_IMPORT = {
     "files": "msgspec errors schema",
     "records": "msgspec errors schema",
     "streams": "errors files",
-    "passes": "msgspec errors schema files records",
-    "capture": "msgspec torch errors schema passes",
-    "targets": "msgspec torch errors schema",
+    "letters": "errors",
+    "passes": "msgspec errors schema files records letters",
+    "capture": "msgspec torch errors schema letters passes",
+    "targets": "msgspec torch errors schema letters capture",
     "renderers": "msgspec rich errors schema files records passes",
     "__init__": "errors schema files records",
     "cli": "msgspec typer __init__ errors schema files records streams passes targets renderers",
@@ -40,7 +41,6 @@ LATER = {
     ("schema", "files"): "trace.save(path) writes a file",
     ("schema", "renderers"): "print(trace) shows it",
     ("__init__", "capture"): "torch is imported when a model is recorded, not before",
-    ("targets", "capture"): "a target is found, or refused, without torch",
 }
 """What may be imported besides, but only inside of a function, or for the type checker: with the reason."""
 

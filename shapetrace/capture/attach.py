@@ -16,7 +16,7 @@ from ..passes.roles import name_roles
 from ..schema import Call, Trace
 from .hooks import CallSlot, HookRegistry
 from .modes import FunctionCalls, OpCalls
-from .naming import Naming
+from .naming import Naming, declared
 from .rebuild import attribute, letters_of
 from .recorder import Recorder, said
 
@@ -36,7 +36,7 @@ def attach(
     keep: int = 16,
     functions: bool = True,
     ops: bool = False,
-    axes: bool | None = None,
+    axes: bool | str | None = None,
 ) -> Tap:
     """Watch `model` from now on: until the end of a `with` block, or until `detach`.
 
@@ -47,7 +47,8 @@ def attach(
     on_trace    called with each trace when it is complete; forwards that it runs are not watched
     keep        how many traces, the newest, `Tap.traces` holds
     functions, ops   as for `shapetrace.trace`
-    axes        as for `shapetrace.trace`. None: in a `with` block, and there at no cost until `Tap.traces` is read
+    axes        as for `shapetrace.trace`. None: roles, and in a `with` block axes, for which the model is run again
+                when `Tap.traces` is read, and not before
     """
     if not isinstance(model, nn.Module):
         what = f"the class {model.__name__}: make one" if isinstance(model, type) else type(model).__name__
@@ -60,7 +61,7 @@ def attach(
 def recorded(
     model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, functions: bool, ops: bool
 ) -> Trace:
-    """The trace of one forward, without axes."""
+    """The trace of one forward, without axes and roles."""
     with attach(model, functions=functions, ops=ops, axes=False) as tap:
         model(*args, **kwargs)
     return tap.traces[-1] if tap.traces else Trace(type(model).__name__, type(model).__name__, notes=(NOTHING,))
@@ -84,7 +85,7 @@ class Tap:
         keep: int,
         functions: bool,
         ops: bool,
-        axes: bool | None,
+        axes: bool | str | None,
     ) -> None:
         self._model = model
         self._every = every
@@ -92,6 +93,7 @@ class Tap:
         self._functions = functions
         self._ops = ops
         self._axes = axes
+        self._sizes = declared(axes)
         self._complete: deque[Kept] = deque(maxlen=keep)
         self._naming: Naming | None = None
         self._forwards = 0
@@ -112,7 +114,10 @@ class Tap:
     def _running(self) -> list[Kept]:
         """What has been seen since the last complete trace."""
         watch = self._watch
-        return [Kept(watch.trace(None), self._naming)] if watch is not None and watch.recorder.calls else []
+        return [self._kept(watch.trace(None))] if watch is not None and watch.recorder.calls else []
+
+    def _kept(self, trace: Trace) -> Kept:
+        return Kept(trace if self._axes is False else name_roles(trace), self._naming)
 
     def _aside(self) -> AbstractContextManager[object]:
         return self._watch.aside() if self._watch is not None else nullcontext()
@@ -167,7 +172,7 @@ class Tap:
     def _name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Naming | None:
         """What it takes to say later what the tensors of this forward are, if that is wanted."""
         wanted = self._in_block if self._axes is None else self._axes
-        return Naming(self._model, args, kwargs, self._again) if wanted else None
+        return Naming(self._model, args, kwargs, self._again, self._sizes) if wanted else None
 
     def _again(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace:
         return recorded(model, args, kwargs, functions=self._functions, ops=self._ops)
@@ -198,7 +203,7 @@ class Tap:
         watch.seen_forward = True
 
     def _keep(self, complete: Trace, error: BaseException | None) -> None:
-        kept = Kept(complete, self._naming)
+        kept = self._kept(complete)
         self._complete.append(kept)
         self._naming = None
         if error is not None:
@@ -217,10 +222,10 @@ class Tap:
 
 
 class Kept:
-    """A trace with the roles of its tensors, and what it takes to name their axes, once that is asked for."""
+    """A trace, and what it takes to name the axes of its tensors, once that is asked for."""
 
     def __init__(self, trace: Trace, naming: Naming | None) -> None:
-        self.trace = name_roles(trace)
+        self.trace = trace
         self.naming = naming
 
     def named(self) -> Trace:

@@ -15,6 +15,7 @@ import msgspec
 import torch
 from torch.utils import _pytree as pytree
 
+from .annotations import annotated_axes
 from .structures import ARGUMENTS
 from .tensors import PLAIN
 from .undisturbed import without_modes
@@ -30,10 +31,11 @@ class CannotProbe(Exception):
 
 
 class Held(msgspec.Struct, frozen=True):
-    """A tensor that was given: its name among the arguments, and its values where they are integers."""
+    """A tensor that was given: its name among the arguments, its axes if declared, its values if they are integers."""
 
     name: str
     shape: tuple[int, ...]
+    axes: tuple[str | None, ...]
     dtype: torch.dtype
     device: torch.device
     values: torch.Tensor | None
@@ -89,27 +91,28 @@ def given(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[st
 
 def taken(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Given:
     paths, form = pytree.tree_flatten_with_path((args, dict(kwargs)))
-    names = positions(forward, len(args))
+    names, declared = positions(forward, len(args)), annotated_axes(forward)
     held: list[Held] = []
     others: list[Any] = []
     places: dict[int, int] = {}
     for index, (path, leaf) in enumerate(paths):
         if isinstance(leaf, torch.Tensor):
             places[len(held)] = index
-            held.append(hold(named(path, names), leaf))
+            name = named(path, names)
+            held.append(hold(name, leaf, declared[name](leaf.dim()) if name in declared and len(path) == 2 else ()))
             others.append(None)
         else:
             others.append(leaf)
     return Given(tuple(held), others, places, form)
 
 
-def hold(name: str, tensor: torch.Tensor) -> Held:
+def hold(name: str, tensor: torch.Tensor, axes: tuple[str | None, ...]) -> Held:
     if type(tensor) not in PLAIN or tensor.layout != torch.strided or tensor.is_nested or tensor.is_quantized:
         kind = type(tensor).__name__ if type(tensor) not in PLAIN else "sparse, nested or quantised tensor"
         raise CannotProbe(f"it is given a {kind}")
     is_kept = not (tensor.dtype.is_floating_point or tensor.dtype.is_complex) and tensor.numel() <= MOST_COPIED
     values = tensor.detach().clone() if is_kept else None
-    return Held(name, tuple(tensor.shape), tensor.dtype, tensor.device, values)
+    return Held(name, tuple(tensor.shape), axes or (None,) * tensor.dim(), tensor.dtype, tensor.device, values)
 
 
 def again(leaf: Any) -> Any:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
-from ..passes.axes import letters_in, name_axes
+from ..letters import is_unknown, names_in, sizes_in
+from ..passes.axes import name_axes
+from ..passes.declared import as_declared
+from ..passes.roles import name_roles
 from ..schema import Trace
-from .copied import copied
+from .copied import copied, is_large, weightless
 from .given import CannotProbe, Given, given
 from .probe import Probes, Recording, Sizes, Source, probe
 from .rebuild import letters_of, rebuilt
 
-__all__ = ["Naming", "Sourcing"]
+__all__ = ["Naming", "Sourcing", "declared"]
+
+HOW_TO_DECLARE = "axes='B=2 T=4'"
 
 Sourcing = Callable[[Given], Source | None]
 """A way to come by a model again; None if there is none for it."""
@@ -25,6 +31,7 @@ class Naming:
     """What it takes to name the tensors of one forward; made before the forward runs.
 
     record    gives the trace of another forward, recorded in the same way
+    sizes     of letters, as the user says
     sources   ways to come by the model again, besides its configuration
     """
 
@@ -34,6 +41,7 @@ class Naming:
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         record: Recording,
+        sizes: Mapping[str, int],
         sources: Sequence[Sourcing] = (),
     ) -> None:
         self.model = model
@@ -44,32 +52,42 @@ class Naming:
         except CannotProbe as error:
             self.reason = str(error)
         self.record = record
+        self.sizes = sizes
         self.sources = sources
 
     def name(self, trace: Trace) -> Trace:
         """`trace`, which has roles, with axes."""
         probes = self.probes(trace)
+        named = name_axes(msgspec.structs.replace(trace, sizes=dict(probes.sizes)), probes.runs, self.sizes)
+        notes = (*trace.notes, *self.notes(probes, named))
+        named = msgspec.structs.replace(named, sizes={**trace.sizes, **used(named)}, notes=notes)
+        declared = {held.name: held.axes for held in self.given.held if any(held.axes)} if self.given else {}
+        return as_declared(named, declared) if declared else named
+
+    def notes(self, probes: Probes, named: Trace) -> Iterator[str]:
+        """What keeps axes from being named, and what would help."""
         if not probes.runs:
-            note = f"axes are not named: {probes.reason}"
-            return msgspec.structs.replace(trace, notes=(*trace.notes, note))
-        named = name_axes(msgspec.structs.replace(trace, sizes=dict(probes.sizes)), probes.runs)
-        used = {
-            letter for call in named.calls for tensor in call.outputs.values() for letter in letters_in(tensor.axes)
-        }
-        sizes = {letter: size for letter, size in named.sizes.items() if letter in used}
-        return msgspec.structs.replace(named, sizes={**trace.sizes, **sizes})
+            yield f"axes are not named: {probes.reason}"
+        elif len(named.sizes) < len(probes.sizes):
+            unknown = ", ".join(str(size) for letter, size in probes.sizes.items() if is_unknown(letter))
+            yield f"axes: nothing tells which of the input's axes ({unknown}) is which; {HOW_TO_DECLARE} says so"
+        for letter, size in self.sizes.items():
+            if named.sizes.get(letter, size) != size:
+                yield f"axes: {letter} is {named.sizes[letter]} in this model, not {size}"
 
     def probes(self, trace: Trace) -> Probes:
         """Of the first source that gives runs at other sizes."""
         told_apart = any(call.role == "cross-attention" for call in trace.calls)
         if self.given is None:
             return Probes({}, reason=self.reason)
+        unmade = any(call.unmade for call in trace.calls)
+        again: Recording = (lambda *forward: name_roles(self.record(*forward))) if unmade else self.record
         reasons: list[str] = []
         for make in (*self.sources, self.configured, self.copied):
             source = make(self.given)
             if source is None:
                 continue
-            probes = probe(source, self.record, told_apart=told_apart)
+            probes = probe(source, again, told_apart=told_apart)
             if probes.runs:
                 return probes
             reasons.append(probes.reason)
@@ -90,4 +108,19 @@ class Naming:
 
     def copied(self, given: Given) -> Source:
         """As it is, in a copy: its own axes stay as they are."""
-        return Source(given, {}, lambda _: (copied(self.model), given))
+        if not is_large(self.model):
+            return Source(given, {}, lambda _: (copied(self.model), given))
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        return Source(given, {}, lambda _: (weightless(self.model, mode), given), within=mode)
+
+
+def declared(axes: bool | str | None) -> dict[str, int]:
+    """The sizes of letters that a user gives. `InputError` if it cannot be read."""
+    return sizes_in(axes) if isinstance(axes, str) else {}
+
+
+def used(trace: Trace) -> dict[str, int]:
+    """The sizes of those letters that a dim of some result has."""
+    outputs = (tensor for call in trace.calls for tensor in call.outputs.values())
+    letters = {letter for tensor in outputs for axis in tensor.axes or () for letter in names_in(axis)}
+    return {letter: size for letter, size in trace.sizes.items() if letter in letters}

@@ -7,7 +7,8 @@ afterwards.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, cast
 
 import msgspec
 from torch import nn
@@ -35,17 +36,19 @@ class Source(msgspec.Struct, frozen=True):
     given     what the model was given
     letters   that it can be built with at other sizes: its own axes, and those of its input if that is made with it
     build     gives it, and what it is to be given, with some of these letters at another size
+    within    what it is to be run in
     """
 
     given: Given
     letters: Sizes
     build: Callable[[Sizes], tuple[nn.Module, Given]]
+    within: AbstractContextManager[object] = nullcontext()
 
 
 class Probes(msgspec.Struct, frozen=True):
     """The model at other sizes.
 
-    sizes    of the letters in the plain run; a small letter is an axis of the input of which more is not known yet
+    sizes    of the letters in the plain run, and of axes of the input that have none yet
     runs     each a trace with sizes of its own; none if the model does not run at any others
     reason   why it does not
     """
@@ -59,16 +62,14 @@ def probe(
     source: Source,
     record: Recording,
     *,
-    declared: Groups | None = None,
     told_apart: bool = False,
 ) -> Probes:
     """Runs of the model of `source` with as many axes as it lets change at other sizes.
 
     record       gives the trace of a forward
-    declared     the groups of input dims, where they are known
     told_apart   whether to try if lengths that are equal are so by chance
     """
-    return Prober(source, record, told_apart).probes(declared)
+    return Prober(source, record, told_apart).probes()
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -87,17 +88,17 @@ class Prober:
         self.held = source.given.held
         self.reason = ""
 
-    def probes(self, declared: Groups | None) -> Probes:
+    def probes(self) -> Probes:
         with undisturbed():
-            for choice in self.choices(declared):
+            for choice in self.choices():
                 runs = self.runs(choice)
                 if runs:
                     return Probes(self.sizes(choice), runs)
         return Probes({}, reason=self.reason)
 
-    def choices(self, declared: Groups | None) -> Iterator[Choice]:
+    def choices(self) -> Iterator[Choice]:
         """All at once, as will do for most; else what can be changed is found piece by piece."""
-        likely = [declared] if declared is not None else list(self.guesses())
+        likely = list(self.guesses())
         if not self.told_apart:
             first = next(iter(likely), {})
             yield Choice(
@@ -110,6 +111,8 @@ class Prober:
                 yield choice
 
     def guesses(self) -> Iterator[Groups]:
+        if any(map(is_outer, self.source.letters)):
+            return  # the source makes the input, and has letters for it
         for groups in guesses(self.held):
             if self.told_apart:
                 yield from splits(self.held, groups)
@@ -141,12 +144,13 @@ class Prober:
 
     def sizes(self, choice: Choice) -> dict[str, int]:
         own = {letter: self.source.letters[letter] for letter in choice.own[0]}
-        return {**self.input_sizes(choice.groups), **own}
+        return with_head({**self.input_sizes(choice.groups), **own})
 
     def works(self, choice: Choice) -> bool:
         try:
             model, args, kwargs = self.built(choice, 0)
-            model(*args, **kwargs)
+            with self.source.within:
+                model(*args, **kwargs)
         except Exception as error:
             self.fails(error)
             return False
@@ -154,27 +158,42 @@ class Prober:
 
     def runs(self, choice: Choice) -> tuple[Trace, ...]:
         try:
-            return tuple(
-                msgspec.structs.replace(
-                    self.record(*self.built(choice, run)), sizes={**choice.inputs[run], **choice.own[run]}
-                )
-                for run in (0, 1)
-            )
+            return self.run(choice, 0), self.run(choice, 1)
         except Exception as error:
             self.fails(error)
             return ()
+
+    def run(self, choice: Choice, number: int) -> Trace:
+        forward = self.built(choice, number)
+        with self.source.within:
+            trace = self.record(*forward)
+        return msgspec.structs.replace(trace, sizes=with_head({**choice.inputs[number], **choice.own[number]}))
 
     def fails(self, error: Exception) -> None:
         self.reason = f"{type(error).__name__}: {error}".partition("\n")[0]
 
     def built(self, choice: Choice, run: int) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
         model, given = self.source.build(choice.own[run])
-        shapes: dict[int, list[int]] = {}
+        shapes = self.widened(given, choice.own[run].get("C"))
         for letter, dims in choice.groups.items():
             for number, dim in dims:
                 shapes.setdefault(number, list(given.held[number].shape))[dim] = choice.inputs[run][letter]
         args, kwargs = given.at({number: tuple(shape) for number, shape in shapes.items()}, seed=run)
         return model, args, kwargs
+
+    def widened(self, given: Given, width: int | None) -> dict[int, list[int]]:
+        """The shapes of floats that were given with the width of the model last, with its new width."""
+        shapes = {number: list(tensor.shape) for number, tensor in enumerate(given.held) if tensor.is_float}
+        old = self.source.letters.get("C")
+        wide = {number: shape for number, shape in shapes.items() if shape and shape[-1] == old and width is not None}
+        return {number: [*shape[:-1], cast(int, width)] for number, shape in wide.items()}
+
+
+def with_head(sizes: dict[str, int]) -> dict[str, int]:
+    """D is C / H where nothing else is said."""
+    if "D" not in sizes and {"C", "H"} <= sizes.keys() and sizes["C"] % sizes["H"] == 0:
+        return {**sizes, "D": sizes["C"] // sizes["H"]}
+    return sizes
 
 
 def settings(letters: Sizes) -> Iterator[Pair]:

@@ -14,31 +14,12 @@ from typing import Any
 import torch
 from torch import nn
 
-__all__ = ["attribute", "letters_of", "letters_of_names", "rebuilt"]
+from ..letters import letters_of_names
 
-FIELDS = {
-    "C": "C hidden_size d_model n_embd n_embed dim model_dim embed_dim emb_dim embedding_dim width hidden_dim",
-    "H": "H num_attention_heads n_head n_heads num_heads nhead heads encoder_attention_heads decoder_attention_heads",
-    "G": "G num_key_value_heads n_kv_heads num_kv_heads n_kv_head kv_heads",
-    "D": "D head_dim d_kv dim_head d_head attention_head_dim",
-    "F": "F intermediate_size ffn_dim n_inner d_ff d_inner ff_dim mlp_dim dim_feedforward ffn_hidden_size hidden_dim "
-    "encoder_ffn_dim decoder_ffn_dim",
-    "V": "V vocab_size n_vocab num_tokens",
-    "L": "L num_hidden_layers n_layer n_layers num_layers depth encoder_layers",
-}
-"""Letter of an axis -> the names that configurations and builders give its size. "hidden_dim" is F beside another C."""
+__all__ = ["attribute", "letters_of", "rebuilt"]
 
 DEEPEST = 4
 """How far a configuration holds others that are looked at."""
-
-
-def letters_of_names(sizes: Mapping[str, object]) -> dict[str, str]:
-    """Of the names of `sizes` those that size an axis -> its letter."""
-    found: dict[str, str] = {}
-    for letter, names in FIELDS.items():
-        there = [name for name in names.split() if name in sizes and name not in found]
-        found |= dict.fromkeys(there[:-1] if len(there) > 1 and there[-1] == "hidden_dim" else there, letter)
-    return found
 
 
 def letters_of(model: nn.Module) -> dict[str, int]:

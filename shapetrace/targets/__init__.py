@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ..letters import in_order, sizes_in
 from ..schema import Trace
 from . import files, modules, registry
 from .blame import Raised, own_traceback
 from .inputs import parse
-from .options import in_order
 from .place import Place, importable
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Request(msgspec.Struct, frozen=True):
     inputs    a spec each: "ids: int64[2, 4]"
     seed      of torch's random numbers
     ops       whether to record aten ops as well
+    axes      sizes of letters, as the user says: "C=768 H=12"
     others    names of options that are not the builder's, for the hint when one is mistyped
     given     those of them that were given
     """
@@ -47,6 +48,7 @@ class Request(msgspec.Struct, frozen=True):
     inputs: tuple[str, ...] = ()
     seed: int = 0
     ops: bool = False
+    axes: str = ""
     others: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
 
@@ -68,15 +70,20 @@ def record(request: Request) -> Trace:
     the request.
     """
     specs = [parse(text) for text in request.inputs]
+    sizes_in(request.axes)  # refused, if it cannot be read, before anything slow begins
     place = find(request.target)
     from ..capture import record as record_forward  # torch, from here on
     from ..capture import trace_of
+    from .again import source
     from .ready import make
 
     with importable(place.folder):
         ready = make(place, request.options, specs, seed=request.seed, others=request.others, given=request.given)
         try:
-            recorded = record_forward(ready.model, ready.args, ready.kwargs, ops=request.ops)
+            sources = [lambda plain: source(ready, plain)]
+            recorded = record_forward(
+                ready.model, ready.args, ready.kwargs, ops=request.ops, axes=request.axes or True, sources=sources
+            )
         except KeyboardInterrupt:
             raise
         except BaseException as error:

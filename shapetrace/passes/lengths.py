@@ -7,10 +7,10 @@ ids, which are [B, T], and B if there is nothing else that could change.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
+from ..letters import is_unknown, names_in
 from ..schema import TensorMeta, Trace
 
 __all__ = ["settled"]
@@ -20,14 +20,14 @@ AxesOf = Callable[[int, str, str, TensorMeta], tuple[str | int, ...]]
 INTEGERS = ("int", "uint")
 
 
-def settled(trace: Trace, axes: AxesOf) -> dict[str, str]:
-    """Of each small letter in the sizes of `trace` the letter that it is, where that is known."""
-    unknown = [letter for letter in trace.sizes if letter.islower()]
+def settled(trace: Trace, axes: AxesOf, declared: Mapping[str, int]) -> dict[str, str]:
+    """Of each unknown axis in the sizes of `trace` the letter that it is, where that is known."""
+    unknown = [letter for letter in trace.sizes if is_unknown(letter)]
     if not unknown:
         return {}
     weights = [axes(*place) for place in tensors(trace, lambda tensor: tensor.role == "weights")]
     found = lengths(weights)
-    for letter, _ in Counter(small for each in weights for small in leading(each)).most_common():
+    for letter, _ in Counter(axis for each in weights for axis in leading(each)).most_common():
         if letter not in found and "B" not in found.values():
             found[letter] = "B"
     if not weights:
@@ -35,6 +35,11 @@ def settled(trace: Trace, axes: AxesOf) -> dict[str, str]:
     left = [letter for letter in unknown if letter not in found]
     if len(left) == 1 and "B" not in found.values() and is_first(trace, axes, left[0]):
         found[left[0]] = "B"
+    for letter in left:
+        size = trace.sizes[letter]
+        alike = [name for name in declared if declared[name] == size and name not in found.values()]
+        if letter not in found and len(alike) == 1 == sum(trace.sizes[other] == size for other in left):
+            found[letter] = alike[0]
     return found
 
 
@@ -43,23 +48,23 @@ def lengths(weights: list[tuple[str | int, ...]]) -> dict[str, str]:
     pairs = Counter((each[-2], each[-1]) for each in weights if len(each) > 1)
     alone = {q: count for (q, k), count in pairs.items() if q == k}
     for (q, k), _ in pairs.most_common():
-        if q != k and is_small(q) and is_small(k):
+        if q != k and is_unknown(q) and is_unknown(k):
             return {str(q): "T", str(k): "S"}
-    found = [str(q) for q in alone if is_small(q)]
+    found = [str(q) for q in alone if is_unknown(q)]
     return {found[0]: "T"} if len(found) == 1 else {}
 
 
 def leading(axes: tuple[str | int, ...]) -> Iterator[str]:
-    """The small letters in all dims of weights but the two lengths."""
+    """The unknown axes in all dims of weights but the two lengths."""
     for axis in axes[:-2]:
-        yield from re.findall("[a-z]", str(axis))
+        yield from filter(is_unknown, names_in(axis))
 
 
 def of_ids(trace: Trace, axes: AxesOf) -> dict[str, str]:
     """Without attention: the letters of the ids that the model is given."""
     for index, place, key, tensor in tensors(trace, lambda tensor: tensor.dtype.startswith(INTEGERS), first=1):
         match axes(index, place, key, tensor):
-            case (str(batch), str(length)) if is_small(batch) and is_small(length) and place == "inputs":
+            case (str(batch), str(length)) if is_unknown(batch) and is_unknown(length) and place == "inputs":
                 return {batch: "B", length: "T"}
     return {}
 
@@ -68,10 +73,6 @@ def is_first(trace: Trace, axes: AxesOf, letter: str) -> bool:
     """Whether it is the first dim of all that the model is given; of a tensor of rank 3 that may be a length."""
     given = [(axes(*place), place[3]) for place in tensors(trace, lambda _: True, first=1) if place[1] == "inputs"]
     return all(letter not in map(str, found) or (found[0] == letter and len(found) != 3) for found, _ in given)
-
-
-def is_small(axis: str | int) -> bool:
-    return isinstance(axis, str) and len(axis) == 1 and axis.islower()
 
 
 def tensors(
