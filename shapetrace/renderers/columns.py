@@ -125,7 +125,7 @@ def lost(widths: Counter[int], room: int) -> int:
 def fit(name: list[Piece], width: int) -> list[Piece]:
     """A name in its guide without its class if that does not fit, nor what it does; nor what made it, if it has a role.
 
-    Then it is cut, but not its role, or what made it, which tell rows apart.
+    Then it is cut, but not its role, or what made it, which tell rows apart; a role may stand alone in the end.
     """
     guide, *pieces = name
     word, role, maker, _, does = pieces
@@ -136,4 +136,4 @@ def fit(name: list[Piece], width: int) -> list[Piece]:
     room = width - width_of([guide, core[-1]])
     if width_of([word]) > room >= (SHORT if width_of([role]) else SHORTEST):
         return [guide, *cut([word], room), core[-1]]
-    return cut(core, width)
+    return cut([guide, (role[0].removeprefix(" · "), role[1])] if role[0] else core, width)
