@@ -5,8 +5,9 @@
         {"kind": "module", "path": "", "name": "GPT", "depth": 0, "inputs": {"ids": {"shape": [2, 4], …}}, …}, …]}
 
 "memory" says how many bytes the results of functions took and how many were copied, by what, where that is known. The
-other fields are those of `Trace`, `Call` and `TensorMeta`; one that has its default may be left out. "shapetrace" is
-the version of the format.
+other fields are those of `Trace`, `Call` and `TensorMeta`: a tensor has its "axes", ["B", "T", "3·C"], and its "role",
+a fused call what it never makes, "unmade": {"scores": {…}}. A field that has its default may be left out. "shapetrace"
+is the version of the format.
 """
 
 from __future__ import annotations

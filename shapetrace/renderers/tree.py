@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from ..schema import Trace
-from .cells import cut, escape, line, sizes, width_of, wrap
+from ..schema import TensorMeta, Trace
+from .cells import Piece, axes, cut, escape, line, sizes, width_of, wrap
 from .columns import GAP, NAME, ROOMY, Columns, fit, measure
 from .head import head
 from .output import output
@@ -65,15 +65,7 @@ def drawn(row: Row, guide: str, below: str, columns: Columns) -> list[Text]:
     if row.tensor is None:
         return [heading(row, guide, columns)]
     room = columns.end - columns.memory
-    shape, stride = sizes(row.tensor.shape, tight=columns.tight), sizes(row.tensor.stride, tight=columns.tight)
-    cells = [
-        (fit([(guide, "dim"), *name_of(row)], columns.shape - GAP), 0),
-        (
-            cut([(shape, "dim" if row.kind == "op" else "bold cyan")], columns.stride - GAP - columns.shape),
-            columns.shape,
-        ),
-        (cut([(stride, "dim")], columns.memory - GAP - columns.stride), columns.stride),
-    ]
+    cells = [(fit([(guide, "dim"), *name_of(row)], columns.axes - GAP), 0), *form(row, row.tensor, columns)]
     sign, said = said_below(row)
     whole, brief = memory_of(row, sign + said, whole=True), memory_of(row, sign + said)
     if not said or width_of(brief) <= room:
@@ -82,6 +74,19 @@ def drawn(row: Row, guide: str, below: str, columns: Columns) -> list[Text]:
     at = columns.place([(said, "")], len(below) + 1)
     more = cut([(said, "yellow" if sign == ": " else "")], columns.end - at)
     return [first, line([([(below, "dim")], 0), (more, at)])]
+
+
+def form(row: Row, tensor: TensorMeta, columns: Columns) -> Iterator[tuple[list[Piece], int]]:
+    """The axes, the shape and the stride, each where it begins; what stands out is the first of these that there is."""
+    dim = {"op": "dim", "unmade": "dim italic"}.get(row.kind)
+    plain = "cyan" if columns.shape > columns.axes else "bold cyan"
+    for text, style, at, end in (
+        (axes(tensor.axes, tight=columns.tight), "bold cyan", columns.axes, columns.shape),
+        (sizes(tensor.shape, tight=columns.tight), plain, columns.shape, columns.stride),
+        (sizes(tensor.stride, tight=columns.tight), "dim", columns.stride, columns.memory),
+    ):
+        if at < end:
+            yield cut([(text, dim or style)], end - GAP - at), at
 
 
 def heading(row: Row, guide: str, columns: Columns) -> Text:
