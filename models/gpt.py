@@ -66,7 +66,8 @@ class GPT(nn.Module):
         """ids and targets (B, T) → logits (B, T, V), and the loss if there are targets"""
         mask = causal_mask(ids.shape[1], ids.device)  # (T, T)
 
-        x = tokens = self.token_embedding(ids)  # (B, T, C)
+        tokens = self.token_embedding(ids)  # (B, T, C)
+        x = tokens
         if self.position_embedding is not None:
             index = position_index(ids, self.config.context)  # (T,)
             positions = self.position_embedding(index)  # (T, C)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from ..passes.copies import totals
 from ..schema import Trace
@@ -52,7 +53,7 @@ def shown(row: Row) -> list[str]:
     return [code(full_name(row)), plain(row.role or row.does), code(made_by), *map(code, form), plain(memory)]
 
 
-def cells(texts: list[str]) -> str:
+def cells(texts: Sequence[str]) -> str:
     return f"| {' | '.join(texts)} |"
 
 
