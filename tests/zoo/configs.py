@@ -1,0 +1,76 @@
+"""A small random configuration of any model type that transformers knows, made from its default one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transformers import PretrainedConfig
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+from .exceptions import exception
+from .fields import size_of
+from .sizes import Sizes
+
+LAYERS = "num_hidden_layers num_layers n_layer n_layers encoder_layers decoder_layers num_encoder_layers".split()
+MOST_LAYERS = 6
+
+ANYWAY = """head_dim num_key_value_heads n_inner vocab_size ffn_dim n_routed_experts num_experts_per_tok
+    n_shared_experts""".split()
+"""Set also where the default is None, which is read as what others make of it, or not read at all."""
+
+
+def small(model_type: str, sizes: Sizes, **changes: Any) -> PretrainedConfig:
+    """A configuration of the type at these sizes."""
+    kind = CONFIG_MAPPING[model_type]
+    try:
+        default = kind()
+    except Exception:  # some have no default that is valid
+        default = kind(**exception(kind, sizes))
+    return kind(**shrunk(default, sizes) | changes)
+
+
+def shrunk(config: PretrainedConfig, sizes: Sizes) -> dict[str, Any]:
+    """The arguments that make `config` small."""
+    found: dict[str, Any] = {}
+    specials = 0
+    kept = kept_layers(config)
+    for name, value in vars(config).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(value, PretrainedConfig):
+            found[name] = type(value)(**shrunk(value, sizes))
+        elif name.endswith(("_token_id", "_token_index")) and isinstance(value, int) and value >= sizes.V:
+            specials += 1
+            found[name] = sizes.V - specials
+        elif name in LAYERS and kept:
+            found[name] = len(kept)
+        elif (isinstance(value, int) and not isinstance(value, bool)) or (value is None and name in ANYWAY):
+            size = size_of(name, sizes)
+            if size is not None:
+                found[name] = size
+        elif name == "depths":
+            found[name] = type(value)(1 for _ in value)
+        elif isinstance(value, (list, tuple)) and kept and len(value) == layers_of(config):
+            found[name] = type(value)(value[index] for index in kept)
+    if "qk_rope_head_dim" in found:  # latent attention: head_dim is that, and keys are not grouped
+        found.pop("head_dim", None)
+        found["num_key_value_heads"] = sizes.H
+    return found | exception(type(config), sizes)
+
+
+def layers_of(config: PretrainedConfig) -> int:
+    return next((n for name in LAYERS if isinstance(n := vars(config).get(name), int)), 0)
+
+
+def kept_layers(config: PretrainedConfig) -> list[int]:
+    """The layers to keep, so that each kind of them is there; none if the configuration does not tell them apart."""
+    count = layers_of(config)
+    kinds = [
+        value
+        for value in vars(config).values()
+        if isinstance(value, (list, tuple)) and len(value) == count and all(isinstance(kind, str) for kind in value)
+    ]
+    if not kinds or count < 2:
+        return []
+    first = {kind: index for index, kind in reversed(list(enumerate(zip(*kinds, strict=True))))}
+    return sorted({*first.values(), 0, 1})[:MOST_LAYERS]
