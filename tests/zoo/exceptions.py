@@ -32,6 +32,7 @@ EXCEPTIONS: dict[str, tuple[str, Callable[[Sizes], dict[str, Any]]]] = {
     "swin": ("3, 6, 12 and 24 heads", lambda z: {"embed_dim": 48}),
     "swinv2": ("3, 6, 12 and 24 heads", lambda z: {"embed_dim": 48}),
     # heads that are not grouped
+    "GraniteSpeech5EncoderConfig": ("keys are not repeated", lambda z: {"num_key_value_heads": z.H}),
     "esmc": ("refuses grouped heads", lambda z: {"num_key_value_heads": z.H}),
     "moonshine": (
         "counts query heads by key heads",
@@ -72,6 +73,27 @@ EXCEPTIONS: dict[str, tuple[str, Callable[[Sizes], dict[str, Any]]]] = {
     "cohere_compass_text": (
         "rotations by kind of layer",
         lambda z: {"rope_parameters": {"full_attention": dict(FULL), "sliding_attention": dict(FULL)}},
+    ),
+    "gemma4_assistant": (
+        "shares all keys and values, and has no embedding for each layer",
+        lambda z: {
+            "backbone_hidden_size": z.C,
+            "text_config": {
+                "model_type": "gemma4_text",
+                "hidden_size": z.C,
+                "intermediate_size": z.F,
+                "num_hidden_layers": 2,
+                "layer_types": ["sliding_attention", "full_attention"],
+                "num_attention_heads": z.H,
+                "num_key_value_heads": z.G,
+                "head_dim": z.D,
+                "global_head_dim": z.D,
+                "vocab_size": z.V,
+                "vocab_size_per_layer_input": 0,
+                "hidden_size_per_layer_input": 0,
+                "num_kv_shared_layers": 2,
+            },
+        },
     ),
     "qwen4_exp_text": (
         "None is no budget",

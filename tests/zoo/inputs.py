@@ -51,6 +51,17 @@ def special(model: PreTrainedModel, z: Sizes) -> dict[str, Any]:
     config = model.config
     if config.model_type == "dia":  # nine streams of sound, last
         return {"decoder_input_ids": ids(z.B, z.T * config.decoder_config.num_channels, z.V).view(z.B, z.T, -1)}
+    if config.model_type.endswith("_assistant"):  # goes on from what a larger model has made
+        text = config.text_config
+        layers = text.per_layer_config if text.is_heterogeneous else [text] * len(text.layer_types)
+        past = {
+            kind: (torch.randn(z.B, layer.num_key_value_heads, z.T, layer.head_dim),) * 2
+            for kind, layer in zip(text.layer_types, layers, strict=True)
+        }
+        embeddings = torch.randn(z.B, z.T, 2 * config.backbone_hidden_size)
+        return {"input_ids": None, "inputs_embeds": embeddings, "shared_kv_states": past}
+    if config.model_type == "granite_speech5_ctc":  # four frames at once
+        return {"input_features": torch.randn(z.B, 64, 4 * config.encoder_config.num_mel_bins)}
     if config.model_type == "omniasr_ctc":  # a channel of its own
         return {"input_values": torch.randn(z.B, 1, 4000)}
     if config.model_type == "kyutai_speech_to_text":

@@ -57,8 +57,8 @@ def checked(rows: list[Row]) -> str:
             lines.append(f"| {WORDS[name]} | {of} | {count[True]} | {share} |")
     named = [row.verdicts["named"] for row in rows if "named" in row.verdicts]
     if dims := sum(verdict.dims for verdict in named):
-        share = sum(verdict.named for verdict in named) / dims
-        lines.append(f"| dims named, of all types together | {dims} | | {share:.1%} |")
+        known = sum(verdict.named for verdict in named)
+        lines.append(f"| dims named, of all types together | {dims} | {known} | {known / dims:.1%} |")
     return "\n".join(lines) if len(lines) > 2 else ""
 
 
