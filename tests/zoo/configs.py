@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from transformers import PretrainedConfig
@@ -17,6 +18,13 @@ MOST_LAYERS = 6
 ANYWAY = """head_dim num_key_value_heads n_inner vocab_size ffn_dim n_routed_experts num_experts_per_tok
     n_shared_experts""".split()
 """Set also where the default is None, which is read as what others make of it, or not read at all."""
+
+PYRAMIDS: dict[str, Callable[[int], int]] = {
+    "depths": lambda depth: 1,
+    "hidden_sizes": lambda width: width // 4,
+    "conv_dim": lambda width: width // 16,
+}
+"""Sizes stage by stage, that hang together with too much else to be made anew."""
 
 
 def small(model_type: str, sizes: Sizes, **changes: Any) -> PretrainedConfig:
@@ -48,8 +56,8 @@ def shrunk(config: PretrainedConfig, sizes: Sizes) -> dict[str, Any]:
             size = size_of(name, sizes)
             if size is not None:
                 found[name] = size
-        elif name == "depths":
-            found[name] = type(value)(1 for _ in value)
+        elif name in PYRAMIDS and isinstance(value, (list, tuple)):
+            found[name] = type(value)(PYRAMIDS[name](size) for size in value)
         elif isinstance(value, (list, tuple)) and kept and len(value) == layers_of(config):
             found[name] = type(value)(value[index] for index in kept)
     if "qk_rope_head_dim" in found:  # latent attention: head_dim is that, and keys are not grouped

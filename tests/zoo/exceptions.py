@@ -27,10 +27,18 @@ EXCEPTIONS: dict[str, tuple[str, Callable[[Sizes], dict[str, Any]]]] = {
     "falcon_h1": ("its state space is not expanded", lambda z: {"mamba_n_heads": z.H}),
     "mamba2": ("its state space is twice as wide", lambda z: {"num_heads": 2 * z.H}),
     "FunAsrNanoAdaptorConfig": ("a quarter of the width", lambda z: {"intermediate_size": z.C // 4}),
-    "bit": ("normalised in 32 groups", lambda z: {"embedding_size": 64}),
-    "donut-swin": ("3, 6, 12 and 24 heads", lambda z: {"embed_dim": 48}),
-    "swin": ("3, 6, 12 and 24 heads", lambda z: {"embed_dim": 48}),
-    "swinv2": ("3, 6, 12 and 24 heads", lambda z: {"embed_dim": 48}),
+    "bit": (
+        "normalised in 32 groups",
+        lambda z: {"embedding_size": 64, "hidden_sizes": [256, 512, 1024, 2048]},
+    ),
+    "hgnet_v2": ("widths in many fields", lambda z: {"hidden_sizes": [256, 512, 1024, 2048]}),
+    "textnet": ("widths in many fields", lambda z: {"hidden_sizes": [64, 64, 128, 256, 512], "image_size": 64}),
+    "donut-swin": (
+        "3, 6, 12 and 24 heads, on a grid halved three times",
+        lambda z: {"embed_dim": 24, "window_size": 2},
+    ),
+    "swin": ("3, 6, 12 and 24 heads, on a grid halved three times", lambda z: {"embed_dim": 24, "window_size": 2}),
+    "swinv2": ("3, 6, 12 and 24 heads, on a grid halved three times", lambda z: {"embed_dim": 24, "window_size": 2}),
     # heads that are not grouped
     "GraniteSpeech5EncoderConfig": ("keys are not repeated", lambda z: {"num_key_value_heads": z.H}),
     "esmc": ("refuses grouped heads", lambda z: {"num_key_value_heads": z.H}),

@@ -54,6 +54,7 @@ FIELDS: list[tuple[Callable[[Sizes], int], str]] = [
     (lambda z: 4, """sliding_window attention_window sliding_window_size attention_window_size attention_chunk_size
         local_attention keep_window_size local_attn_chunk_length lsh_attn_chunk_length block_size"""),
     (lambda z: 5, "chunk_size mamba_chunk_size"),
+    (lambda z: 64, "image_size"),
     (lambda z: 14, "hidden_size_per_layer_input laurel_rank"),
 ]  # fmt: skip
 """How large -> the names of fields; the first that has the name counts."""
