@@ -36,8 +36,9 @@ class Record(msgspec.Struct, frozen=True):
         return self.tensor.role
 
     @property
-    def axes(self) -> tuple[str | int, ...] | None:
-        return self.tensor.axes
+    def axes(self) -> tuple[str | int, ...]:
+        """The letter of each dim, or what it is made of; its size where that is not decided."""
+        return self.tensor.shape if self.tensor.axes is None else self.tensor.axes
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -61,7 +62,7 @@ class Record(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         where = f"{self.path}." if self.path else ""
-        axes = f" [{', '.join(map(str, self.axes))}]" if self.axes is not None else ""
+        axes = f" [{', '.join(map(str, self.axes))}]" if self.tensor.axes is not None else ""
         role = f" {self.role}" if self.role not in (None, self.name) else ""
         layout = f"stride {self.stride}" if self.materialised else "not materialised"
         return f"<{where}{self.name or self.call.name}{role}{axes} {self.shape} {self.dtype}, {layout}>"

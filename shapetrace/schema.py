@@ -44,7 +44,7 @@ class TensorMeta(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     number      of the tensor, and `storage` of its memory: counted from 0 in the order they were first seen
     name        the dotted name, if it is a parameter or buffer of the model
     kind        the class, if it is not torch.Tensor: "Parameter", or a user's own
-    axes        of each dim its axis, or its size where that is not decided; None if nothing was asked about its dims
+    axes        of each dim its axis, or its size where that is not decided; None where none is
     role        what the tensor does here; None if that is not known
     """
 

@@ -3,7 +3,7 @@
 cli                             wires the layers
 renderers                       rich only here
 capture    targets    passes    torch only in capture and targets
-schema    files    records      msgspec and the standard library
+schema    files    records    letters    msgspec and the standard library
 errors
 """
 
@@ -24,9 +24,10 @@ MAY_IMPORT = {
     "files": "msgspec errors schema",
     "records": "msgspec errors schema",
     "streams": "errors files",
-    "passes": "msgspec errors schema files records",
-    "capture": "msgspec torch errors schema",
-    "targets": "msgspec torch errors schema",
+    "letters": "",
+    "passes": "msgspec errors schema files records letters",
+    "capture": "msgspec torch errors schema letters passes",
+    "targets": "msgspec torch errors schema letters",
     "renderers": "msgspec rich errors schema files records passes",
     "__init__": "errors schema files records",
     "cli": "msgspec typer __init__ errors schema files records streams passes targets renderers",

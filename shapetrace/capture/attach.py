@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from string import ascii_uppercase
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from threading import get_ident
 from typing import Any
 
@@ -13,12 +12,17 @@ import torch
 from torch import nn
 
 from ..errors import ShapetraceError, TargetError
+from ..passes.roles import name_roles
 from ..schema import Call, Trace
 from .hooks import CallSlot, HookRegistry
 from .modes import FunctionCalls, OpCalls
+from .naming import Naming
+from .rebuild import attribute, letters_of
 from .recorder import Recorder, said
 
-__all__ = ["Tap", "attach", "trace_of"]
+__all__ = ["Tap", "attach", "recorded", "trace_of"]
+
+NOTHING = "nothing was seen: the model's class has a __call__ of its own"
 
 NONE: tuple[str, ...] = ()
 """The very () of a constant: on Python 3.10 `tuple` may make another one, which msgspec would write to a file."""
@@ -32,6 +36,7 @@ def attach(
     keep: int = 16,
     functions: bool = True,
     ops: bool = False,
+    axes: bool | None = None,
 ) -> Tap:
     """Watch `model` from now on: until the end of a `with` block, or until `detach`.
 
@@ -42,13 +47,23 @@ def attach(
     on_trace    called with each trace when it is complete; forwards that it runs are not watched
     keep        how many traces, the newest, `Tap.traces` holds
     functions, ops   as for `shapetrace.trace`
+    axes        as for `shapetrace.trace`. None: in a `with` block, and there at no cost until `Tap.traces` is read
     """
     if not isinstance(model, nn.Module):
         what = f"the class {model.__name__}: make one" if isinstance(model, type) else type(model).__name__
         raise TargetError(f"a torch.nn.Module can be watched, not {what}")
     if every < 1 or keep < 1:
         raise ShapetraceError(f"every and keep count from 1; got every={every}, keep={keep}")
-    return Tap(model, every=every, on_trace=on_trace, keep=keep, functions=functions, ops=ops)
+    return Tap(model, every=every, on_trace=on_trace, keep=keep, functions=functions, ops=ops, axes=axes)
+
+
+def recorded(
+    model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, functions: bool, ops: bool
+) -> Trace:
+    """The trace of one forward, without axes."""
+    with attach(model, functions=functions, ops=ops, axes=False) as tap:
+        model(*args, **kwargs)
+    return tap.traces[-1] if tap.traces else Trace(type(model).__name__, type(model).__name__, notes=(NOTHING,))
 
 
 def trace_of(error: BaseException) -> Trace | None:
@@ -69,13 +84,16 @@ class Tap:
         keep: int,
         functions: bool,
         ops: bool,
+        axes: bool | None,
     ) -> None:
         self._model = model
         self._every = every
         self._on_trace = on_trace
         self._functions = functions
         self._ops = ops
-        self._complete: deque[Trace] = deque(maxlen=keep)
+        self._axes = axes
+        self._complete: deque[Kept] = deque(maxlen=keep)
+        self._naming: Naming | None = None
         self._forwards = 0
         self._watch: Watch | None = None
         self._block = ExitStack()
@@ -88,8 +106,16 @@ class Tap:
     @property
     def traces(self) -> list[Trace]:
         """The newest traces, oldest first; inside a `with` block the last of them is what has been seen so far."""
+        with self._aside():
+            return [kept.named() for kept in (*self._complete, *self._running())]
+
+    def _running(self) -> list[Kept]:
+        """What has been seen since the last complete trace."""
         watch = self._watch
-        return [*self._complete, *([watch.trace(None)] if watch is not None and watch.recorder.calls else [])]
+        return [Kept(watch.trace(None), self._naming)] if watch is not None and watch.recorder.calls else []
+
+    def _aside(self) -> AbstractContextManager[object]:
+        return self._watch.aside() if self._watch is not None else nullcontext()
 
     def detach(self) -> None:
         """Leave the model as it was. A second time does nothing."""
@@ -116,7 +142,7 @@ class Tap:
 
     def __repr__(self) -> str:
         state = "attached to" if self._attached else "detached from"
-        return f"<Tap {state} {type(self._model).__name__}, traces: {len(self.traces)}>"
+        return f"<Tap {state} {type(self._model).__name__}, traces: {len(self._complete) + len(self._running())}>"
 
     def _forward(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A forward of the model, which is called through here while attached."""
@@ -127,12 +153,24 @@ class Tap:
             return watch.hooks.run(self._model, call, args, kwargs)  # from another thread, or from itself
         self._forwards += 1
         if (self._forwards - 1) % self._every:
-            with watch.aside() if watch is not None else nullcontext():
+            with self._aside():
                 return call(*args, **kwargs)
         if watch is not None:
-            return self._next(watch).hooks.run(self._model, call, args, kwargs)
+            with watch.aside():
+                self._next(watch)
+                self._naming = self._name(args, kwargs)
+            return watch.hooks.run(self._model, call, args, kwargs)
+        self._naming = self._name(args, kwargs)
         with self._watching() as watch:
             return watch.hooks.run(self._model, call, args, kwargs)
+
+    def _name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Naming | None:
+        """What it takes to say later what the tensors of this forward are, if that is wanted."""
+        wanted = self._in_block if self._axes is None else self._axes
+        return Naming(self._model, args, kwargs, self._again) if wanted else None
+
+    def _again(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace:
+        return recorded(model, args, kwargs, functions=self._functions, ops=self._ops)
 
     @contextmanager
     def _watching(self) -> Iterator[Watch]:
@@ -151,31 +189,44 @@ class Tap:
                 self._keep(watch.trace(error), error)
             error = None  # it leads here through its traceback
 
-    def _next(self, watch: Watch) -> Watch:
+    def _next(self, watch: Watch) -> None:
         """A forward begins. If one came before it in this block, what was seen since is complete."""
         if watch.seen_forward:
             complete = watch.trace(None)
             watch.recorder.restart()
-            with watch.aside():
-                self._keep(complete, None)
+            self._keep(complete, None)
         watch.seen_forward = True
-        return watch
 
     def _keep(self, complete: Trace, error: BaseException | None) -> None:
-        self._complete.append(complete)
+        kept = Kept(complete, self._naming)
+        self._complete.append(kept)
+        self._naming = None
         if error is not None:
-            mark(error, complete)
+            mark(error, kept.trace)
         if self._on_trace is None:
             return
         self._in_callback = True
         try:
-            self._on_trace(complete)
+            self._on_trace(kept.named() if self._axes else kept.trace)
         except Exception as raised:
             if error is None:
                 raise
             note(error, f"shapetrace: on_trace raised {said(raised)}")  # the user's own exception goes on
         finally:
             self._in_callback = False
+
+
+class Kept:
+    """A trace with the roles of its tensors, and what it takes to name their axes, once that is asked for."""
+
+    def __init__(self, trace: Trace, naming: Naming | None) -> None:
+        self.trace = name_roles(trace)
+        self.naming = naming
+
+    def named(self) -> Trace:
+        if self.naming is not None:
+            self.trace, self.naming = self.naming.name(self.trace), None
+        return self.trace
 
 
 class Watch:
@@ -230,7 +281,7 @@ class Watch:
             target=type(self.model).__name__,
             model=type(self.model).__name__,
             description=description if isinstance(description, str) else "",
-            sizes=sizes_of(self.model),
+            sizes=letters_of(self.model),
             dtype=first.dtype if first else "",
             device=first.device if first else "",
             torch=str(torch.__version__),
@@ -238,28 +289,6 @@ class Watch:
             error=None if error is None else said(error),
             calls=calls,
         )
-
-
-def sizes_of(model: nn.Module) -> dict[str, int]:
-    """The axes that the model's configuration gives a size to: its attributes of one capital letter."""
-    config = attribute(model, "config")
-    there = {*attribute_names(config)}
-    sizes = {letter: attribute(config, letter) for letter in ascii_uppercase if letter in there}
-    return {letter: size for letter, size in sizes.items() if type(size) is int}
-
-
-def attribute_names(thing: object) -> Iterator[str]:
-    """Of the thing itself and of its classes, without asking a `__getattr__` of the user's for each letter."""
-    for place in (thing, *type(thing).__mro__):
-        yield from getattr(place, "__dict__", ())
-
-
-def attribute(thing: object, name: str) -> Any:
-    """An attribute of the user's, or None: it may be a property, and raise."""
-    try:
-        return getattr(thing, name, None)
-    except Exception:
-        return None
 
 
 def notes_of(calls: tuple[Call, ...]) -> tuple[str, ...]:

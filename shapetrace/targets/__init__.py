@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ..letters import in_order
 from ..schema import Trace
 from . import files, modules, registry
 from .blame import Raised, own_traceback
 from .inputs import parse
-from .options import in_order
 from .place import Place, importable
 
 if TYPE_CHECKING:
@@ -71,12 +71,14 @@ def record(request: Request) -> Trace:
     place = find(request.target)
     from ..capture import record as record_forward  # torch, from here on
     from ..capture import trace_of
+    from .again import source
     from .ready import make
 
     with importable(place.folder):
         ready = make(place, request.options, specs, seed=request.seed, others=request.others, given=request.given)
         try:
-            recorded = record_forward(ready.model, ready.args, ready.kwargs, ops=request.ops)
+            sources = [lambda plain: source(ready, plain)]
+            recorded = record_forward(ready.model, ready.args, ready.kwargs, ops=request.ops, sources=sources)
         except KeyboardInterrupt:
             raise
         except BaseException as error:

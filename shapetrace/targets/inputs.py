@@ -171,9 +171,9 @@ def shape(spec: Spec, letters: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def resolve(spec: Spec, size: Size, letters: Mapping[str, int]) -> int:
-    if size.number is not None:
-        return size.number
     letter = str(size.letter)
+    if size.number is not None and letter not in letters:
+        return size.number
     if letter not in letters:
         raise unreadable(spec.text, size.at, f"{letter} has no size: write {letter}=2 here, or give --{letter} 2")
     return letters[letter]

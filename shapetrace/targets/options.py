@@ -16,11 +16,9 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from ..errors import TargetError, near
+from ..letters import letters_of_names
 
-__all__ = ["MOST", "bind", "in_order", "join", "option", "options", "parameters", "signature_of", "sizes", "whole"]
-
-LETTERS = "BTSCHDGFVPL"
-"""The order in which the sizes of axes are shown; other letters follow."""
+__all__ = ["MOST", "bind", "join", "option", "options", "parameters", "signature_of", "sizes", "whole"]
 
 MOST = 2**63 - 1
 """The largest size that torch has."""
@@ -239,7 +237,13 @@ def sizes(bound: BoundArguments) -> dict[str, int]:
     return {key: given for key, given in {**full.arguments, **extra}.items() if is_letter(key) and type(given) is int}
 
 
-def in_order(letters: Mapping[str, int]) -> dict[str, int]:
-    """The same in the order a reader expects: B T S C H D G F V P L, then any others."""
-    order = [*LETTERS, *letters]
-    return {letter: letters[letter] for letter in dict.fromkeys(order) if letter in letters}
+def sized(bound: BoundArguments) -> dict[str, str]:
+    """The parameters of a builder that size an axis, by their names -> its letter."""
+    named, _ = parameters(bound.signature)
+    return letters_of_names(name for name, parameter in named.items() if {int, Any} & set(kinds(parameter)))
+
+
+def argument(bound: BoundArguments, name: str) -> int | None:
+    """The whole number that a builder is given there, or has as its default; None if it is something else."""
+    value = bound.arguments.get(name, bound.signature.parameters[name].default)
+    return value if type(value) is int else None

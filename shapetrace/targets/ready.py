@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from inspect import BoundArguments, Signature
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch import nn
 from ..errors import TargetError
 from .blame import blame
 from .inputs import Spec, declare
-from .options import bind, options, parameters, signature_of, sizes
+from .options import argument, bind, options, parameters, signature_of, sized, sizes
 from .place import Place
 from .tensors import example, first_line, inputs
 
@@ -27,12 +27,19 @@ REFUSALS = (ValueError, OverflowError, MemoryError, RuntimeError)
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """A model and what to call it with. `letters` are the axes that the options, their defaults and the specs size."""
+    """A model and what to call it with.
+
+    letters   the axes that the options, their defaults and the specs size
+    takes     the letters that its builder and the specs have; None for one that the builder left open
+    again     makes another, with some of the letters in `takes` at another size
+    """
 
     model: nn.Module
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     letters: dict[str, int]
+    takes: dict[str, int | None]
+    again: Callable[[Mapping[str, int]], tuple[nn.Module, tuple[Any, ...], dict[str, Any]]]
 
     @property
     def advice(self) -> str:
@@ -64,13 +71,26 @@ def make(
     bound, named = bind(place.target, taken(loaded), tokens, spare=spare, others=others, given=given)
     letters = {**sizes(bound), **named}
     letters |= declare(specs, letters)
-    torch.manual_seed(seed)
-    model, args, kwargs = parts(place.target, loaded if isinstance(loaded, nn.Module) else build(place, loaded, bound))
-    if not args and not kwargs:
-        args, kwargs = inputs(model, specs, letters)
-    elif specs:
-        raise TargetError(f"{place.target} makes its own inputs; --input is for what gives a model alone")
-    return Ready(model, tuple(args), dict(kwargs), letters)
+
+    def made(arguments: BoundArguments, letters: Mapping[str, int]) -> tuple[nn.Module, Any, Any]:
+        torch.manual_seed(seed)
+        whole = loaded if isinstance(loaded, nn.Module) else build(place, loaded, arguments)
+        model, args, kwargs = parts(place.target, whole)
+        if not args and not kwargs:
+            args, kwargs = inputs(model, specs, letters)
+        elif specs:
+            raise TargetError(f"{place.target} makes its own inputs; --input is for what gives a model alone")
+        return model, tuple(args), dict(kwargs)
+
+    names = sized(bound)
+    takes = {letter: argument(bound, name) for name, letter in names.items()}
+
+    def again(new: Mapping[str, int]) -> tuple[nn.Module, Any, Any]:
+        changed = {name: new[letter] for name, letter in names.items() if letter in new}
+        return made(BoundArguments(bound.signature, {**bound.arguments, **changed}), {**letters, **new})
+
+    model, args, kwargs = made(bound, letters)
+    return Ready(model, args, kwargs, letters, {**takes, **letters}, again)
 
 
 def taken(loaded: Callable[..., object]) -> Signature:

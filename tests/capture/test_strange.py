@@ -23,7 +23,7 @@ class Identity(nn.Module):
 
 def seen(tensor: Tensor) -> TensorMeta:
     """A tensor as a trace describes it, the same going in and coming out."""
-    call = shapetrace.trace(Identity(), tensor).calls[0]
+    call = shapetrace.trace(Identity(), tensor, axes=False).calls[0]
     assert call.inputs["x"] == call.outputs[""]
     return call.outputs[""]
 

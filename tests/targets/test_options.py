@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 import pytest
 
 from shapetrace.errors import TargetError
-from shapetrace.targets.options import bind, in_order, signature_of, sizes
+from shapetrace.letters import in_order
+from shapetrace.targets.options import bind, signature_of, sizes
 
 if TYPE_CHECKING:
     from nowhere import Config

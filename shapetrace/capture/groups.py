@@ -1,0 +1,94 @@
+"""Which dims of the input change together: guesses, the most likely first; running the model tells if one is right.
+
+A dim that no guess lets change belongs to the model. A group has a lower-case letter, until it is known what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from string import ascii_lowercase
+
+from .given import Held
+
+__all__ = ["Dim", "Groups", "declared_groups", "guesses", "splits"]
+
+Dim = tuple[int, int]
+"""The number of a tensor among those given, and of one of its dims."""
+
+Groups = dict[str, list[Dim]]
+
+
+def guesses(held: Sequence[Held]) -> Iterator[Groups]:
+    """Dims of equal size change together, at the same place in each tensor or anywhere.
+
+    The last dim of floats is a width as a rule, then all their dims but the first are, as those of an image; at last
+    nothing but the first dim of each tensor is free.
+    """
+    dims = [(number, dim) for number, tensor in enumerate(held) for dim in range(len(tensor.shape))]
+    is_single = all(tensor.shape[0] == 1 for tensor in held if tensor.shape)
+
+    def is_free(number: int, dim: int, floats: int | None) -> bool:
+        tensor = held[number]
+        if tensor.shape[dim] < 2 and not (dim == 0 and is_single and tensor.shape[dim] == 1):
+            return False
+        last = len(tensor.shape) if not tensor.is_float else max(len(tensor.shape) - 1, 1) if floats is None else floats
+        return dim < last
+
+    seen: list[Groups] = []
+    for floats in (None, 1):
+        free = [(number, dim) for number, dim in dims if is_free(number, dim, floats)]
+        for key in (place_and_size, size_alone):
+            seen.append(grouped(held, free, key))
+    seen.append(grouped(held, [dim for dim in seen[-1].get("a", []) if dim[1] == 0], place_and_size))
+    for index, groups in enumerate(seen):
+        if groups and groups not in seen[:index]:
+            yield groups
+
+
+def place_and_size(dim: int, size: int) -> object:
+    return dim, size
+
+
+def size_alone(dim: int, size: int) -> object:
+    return size
+
+
+def grouped(held: Sequence[Held], dims: Sequence[Dim], key: Callable[[int, int], object]) -> Groups:
+    found: dict[object, list[Dim]] = {}
+    for number, dim in dims:
+        found.setdefault(key(dim, held[number].shape[dim]), []).append((number, dim))
+    return dict(zip(ascii_lowercase, found.values(), strict=False))
+
+
+def declared_groups(held: Sequence[Held], axes: dict[str, tuple[str | None, ...]]) -> Groups:
+    """The groups that the letters of `axes` name: of each input, by its name, the letter of each dim; None for none."""
+    found: Groups = {}
+    for number, tensor in enumerate(held):
+        for dim, letter in enumerate(axes.get(tensor.name, ())[: len(tensor.shape)]):
+            if letter is not None:
+                found.setdefault(letter, []).append((number, dim))
+    return found
+
+
+def splits(held: Sequence[Held], groups: Groups) -> Iterator[Groups]:
+    """Each group that several tensors are in, taken apart in two: lengths that are equal may be so by chance.
+
+    What a decoder is given goes by itself, then the first tensor, then the last.
+    """
+    for letter, dims in groups.items():
+        numbers = list(dict.fromkeys(number for number, _ in dims))
+        if len(numbers) < 2:
+            continue
+        decoder = [number for number in numbers if of_decoder(held[number].name)]
+        for part in dict.fromkeys(map(tuple, (decoder, numbers[:1], numbers[-1:]))):
+            if part and len(part) < len(numbers):
+                apart = {letter: [d for d in dims if d[0] in part], **{k: v for k, v in groups.items() if k != letter}}
+                yield {**apart, next_letter(groups): [d for d in dims if d[0] not in part]}
+
+
+def of_decoder(name: str) -> bool:
+    return name.startswith(("decoder", "tgt", "target", "label"))
+
+
+def next_letter(groups: Groups) -> str:
+    return next(letter for letter in ascii_lowercase if letter not in groups)

@@ -1,0 +1,87 @@
+"""Build a model again at other sizes, from the configuration that it carries.
+
+The configuration is its attribute `config`, and its class is built from one: `type(model)(config)`. Which axis a field
+of it sizes is told by the field's name; these are the names that the field of research uses.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..letters import letters_of_names
+
+__all__ = ["attribute", "letters_of", "rebuilt"]
+
+DEEPEST = 4
+"""How far a configuration holds others that are looked at."""
+
+
+def letters_of(model: nn.Module) -> dict[str, int]:
+    """The axes that the configuration of a model sizes; of several sizes for one letter the first that stands in it."""
+    found: dict[str, int] = {}
+    for part in parts(attribute(model, "config")):
+        fields = vars(part)
+        for name, letter in letters_of_names(fields).items():
+            if type(fields[name]) is int and fields[name] > 0:
+                found.setdefault(letter, fields[name])
+    if {"C", "H"} <= found.keys() and found["C"] % found["H"] == 0:
+        found.setdefault("D", found["C"] // found["H"])
+    return found
+
+
+def attribute(thing: object, name: str) -> Any:
+    """An attribute of the user's, or None: it may be a property, and raise."""
+    try:
+        return getattr(thing, name, None)
+    except Exception:
+        return None
+
+
+def rebuilt(model: nn.Module, old: Mapping[str, int], new: Mapping[str, int]) -> nn.Module:
+    """A model of the same class, from the same configuration but for the letters of `new`; with weights of its own.
+
+    Raises whatever the class raises: that it takes no configuration, or refuses these sizes.
+    """
+    other = type(model)(changed(model.config, old, new))
+    like = next((parameter for parameter in model.parameters() if parameter.is_floating_point()), torch.empty(0))
+    return other.to(like.device, like.dtype).train(model.training)
+
+
+def changed(config: Any, old: Mapping[str, int], new: Mapping[str, int]) -> Any:
+    """A copy of `config` with the sizes of `new` in the fields that have those of `old`, or leave F open."""
+    whole = copy.deepcopy(config)
+    for part in parts(whole):
+        fields = vars(part)
+        sizes = {
+            name: new[letter]
+            for name, letter in letters_of_names(fields).items()
+            if letter in new and (fields[name] == old.get(letter) or (letter == "F" and fields[name] is None))
+        }
+        if part is whole and is_frozen(part):
+            return dataclasses.replace(part, **sizes)
+        for name, size in sizes.items():
+            setattr(part, name, size)
+    return whole
+
+
+def is_frozen(config: Any) -> bool:
+    parameters: Any = getattr(type(config), "__dataclass_params__", None)
+    return parameters is not None and bool(parameters.frozen)
+
+
+def parts(config: object, deep: int = 0) -> Iterator[Any]:
+    """A configuration, and those that it holds: an encoder's, a decoder's."""
+    fields = getattr(config, "__dict__", None)
+    if not isinstance(fields, dict) or isinstance(config, type):
+        return
+    yield config
+    family = set(type(config).__mro__) - {object}
+    for value in list(fields.values()) if deep < DEEPEST else ():
+        if family.intersection(type(value).__mro__):
+            yield from parts(value, deep + 1)

@@ -1,0 +1,78 @@
+"""Run a model again, without a trace of it: random numbers, warnings, logs and what it prints are as if it had not."""
+
+from __future__ import annotations
+
+import io
+import logging
+import random
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Any
+
+import torch
+from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_mode
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+from torch.utils._python_dispatch import _pop_mode as _pop_dispatch_mode
+from torch.utils._python_dispatch import _push_mode as _push_dispatch_mode
+
+__all__ = ["undisturbed", "without_modes"]
+
+ONE_AT_A_TIME = threading.RLock()
+"""All that is put aside here is the process's; two threads at once would put it back in the wrong order."""
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Nothing is printed, and random numbers (Python's, NumPy's, torch's) go on as if none had been drawn."""
+    with ONE_AT_A_TIME, without_modes():
+        numpy: Any = sys.modules.get("numpy")
+        drawn = random.getstate(), numpy.random.get_state() if numpy is not None else None
+        level = logging.root.manager.disable
+        logging.disable(logging.CRITICAL)
+        try:
+            with (
+                torch.random.fork_rng(devices=cuda_devices()),
+                warnings.catch_warnings(),
+                redirect_stdout(io.StringIO()),
+                redirect_stderr(io.StringIO()),
+            ):
+                warnings.simplefilter("ignore")
+                yield
+        finally:
+            logging.disable(level)
+            random.setstate(drawn[0])
+            if numpy is not None:
+                numpy.random.set_state(drawn[1])
+
+
+def cuda_devices() -> list[int]:
+    return list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+
+
+@contextmanager
+def without_modes() -> Iterator[None]:
+    """Modes that are not torch's own see nothing of it; those that are, a default device for one, it may need."""
+    functions, ops = list(_get_current_function_mode_stack()), list(_get_current_dispatch_mode_stack())
+    restack(functions, list(filter(is_of_torch, functions)), _pop_mode, _push_mode)
+    restack(ops, list(filter(is_of_torch, ops)), _pop_dispatch_mode, _push_dispatch_mode)
+    try:
+        yield
+    finally:
+        restack(list(filter(is_of_torch, functions)), functions, _pop_mode, _push_mode)
+        restack(list(filter(is_of_torch, ops)), ops, _pop_dispatch_mode, _push_dispatch_mode)
+
+
+def restack(old: list[Any], new: list[Any], pop: Callable[[], Any], push: Callable[[Any], Any]) -> None:
+    """Put the modes of `new` on a stack in the place of those of `old`."""
+    if old != new:
+        for _ in old:
+            pop()
+        for mode in new:
+            push(mode)
+
+
+def is_of_torch(mode: object) -> bool:
+    return type(mode).__module__.partition(".")[0] == "torch"

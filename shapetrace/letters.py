@@ -1,0 +1,38 @@
+"""The letters of axes: their order, and the names that configurations and builders have for their sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+__all__ = ["ORDER", "in_order", "letters_of_names"]
+
+ORDER = "BTSCHDGFVPL"
+"""As a paper would list them; other letters follow."""
+
+FIELDS = {
+    "C": "C hidden_size d_model n_embd n_embed dim model_dim embed_dim emb_dim embedding_dim width hidden_dim",
+    "H": "H num_attention_heads n_head n_heads num_heads nhead heads encoder_attention_heads decoder_attention_heads",
+    "G": "G num_key_value_heads n_kv_heads num_kv_heads n_kv_head kv_heads",
+    "D": "D head_dim d_kv dim_head d_head attention_head_dim",
+    "F": "F intermediate_size ffn_dim n_inner d_ff d_inner ff_dim mlp_dim dim_feedforward ffn_hidden_size hidden_dim "
+    "encoder_ffn_dim decoder_ffn_dim",
+    "V": "V vocab_size n_vocab num_tokens",
+    "L": "L num_hidden_layers n_layer n_layers num_layers depth encoder_layers",
+}
+"""Letter -> the names for its size. "hidden_dim" is F beside another name for C."""
+
+
+def in_order(letters: Mapping[str, int]) -> dict[str, int]:
+    """The same in the order a reader expects: B T S C H D G F V P L, then any others."""
+    order = [*ORDER, *letters]
+    return {letter: letters[letter] for letter in dict.fromkeys(order) if letter in letters}
+
+
+def letters_of_names(names: Iterable[str]) -> dict[str, str]:
+    """Of some names those that size an axis -> its letter. Any other single capital is the letter that it is."""
+    given = list(names)
+    found = {name: name for name in given if len(name) == 1 and name.isupper() and name not in FIELDS}
+    for letter, known in FIELDS.items():
+        there = [name for name in known.split() if name in given and name not in found]
+        found |= dict.fromkeys(there[:-1] if len(there) > 1 and there[-1] == "hidden_dim" else there, letter)
+    return found

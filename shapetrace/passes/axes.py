@@ -1,0 +1,97 @@
+"""The axes of each tensor: an axis is what changes when you change it.
+
+The model is run again with letters at other sizes. A dim that was 2 where B=2, and is 3 and 5 where B=3 and B=5, is B,
+whatever else has the size 2. A dim that cannot be decided stays a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from ..schema import Call, TensorMeta, Trace
+from .align import align
+from .formulas import Formulas
+from .lengths import settled
+
+__all__ = ["Axes", "letters_in", "name_axes", "with_axes"]
+
+Axes = tuple[str | int, ...]
+
+Shapes = tuple[tuple[int, ...], ...]
+"""Of one tensor in each of the runs."""
+
+
+def name_axes(trace: Trace, probes: Sequence[Trace]) -> Trace:
+    """`trace` with the axes of its tensors, as far as `probes` tell them: runs of the model at other `sizes`.
+
+    A small letter in the sizes is an axis of the input that is not known yet: what attention does with it tells, or
+    else it has no name, and its dims stay numbers. Its sizes are those of the letters that a name was found for.
+    """
+    runs = Runs(trace, probes)
+    names = {letter: letter for letter in trace.sizes} | settled(trace, runs.axes)
+    runs.rename({letter: name for letter, name in names.items() if name.isupper()})
+    sizes = {name: trace.sizes[letter] for letter, name in names.items() if name.isupper()}
+    return with_axes(msgspec.structs.replace(trace, sizes=sizes), runs.axes)
+
+
+class Runs:
+    """The same forward at several sizes, call by call."""
+
+    def __init__(self, trace: Trace, probes: Sequence[Trace]) -> None:
+        self.calls = [align(trace.calls, probe.calls) for probe in probes]
+        self.letters = {
+            letter: tuple(run.sizes[letter] for run in (trace, *probes))
+            for letter in trace.sizes
+            if all(letter in probe.sizes for probe in probes)
+        }
+        self.rename({letter: letter for letter in self.letters})
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Call letters by other names; those that are not among `names` no longer count."""
+        self.letters = {names[letter]: sizes for letter, sizes in self.letters.items() if letter in names}
+        self.formulas = Formulas(self.letters)
+        self.known: dict[Shapes, Axes] = {}
+
+    def axes(self, index: int, place: str, key: str, tensor: TensorMeta) -> Axes:
+        """Of a tensor at `key` in "inputs", "outputs" or "unmade" of the call at `index`."""
+        shapes = [tensor.shape]
+        for run in self.calls:
+            call = run[index]
+            other = None if call is None else getattr(call, place).get(key)
+            if other is None or len(other.shape) != len(tensor.shape):
+                return tensor.shape
+            shapes.append(other.shape)
+        told = tuple(shapes)
+        if told not in self.known:
+            self.known[told] = tuple(self.formulas.of(sizes) or sizes[0] for sizes in zip(*told, strict=True))
+        return self.known[told]
+
+
+def with_axes(trace: Trace, axes: Callable[[int, str, str, TensorMeta], Axes]) -> Trace:
+    """`trace` with what `axes` says of each tensor, by the index of its call, where in that it stands, and its key."""
+    calls: list[Call] = []
+    made: dict[tuple[int, Axes], TensorMeta] = {}
+
+    def named(index: int, place: str, tensors: Mapping[str, TensorMeta]) -> dict[str, TensorMeta]:
+        found = dict(tensors)
+        for key, tensor in tensors.items():
+            said = axes(index, place, key, tensor)
+            if said != tensor.shape:
+                same = id(tensor), said  # a tensor that many calls take is one object, and stays one
+                found[key] = made.get(same) or made.setdefault(same, msgspec.structs.replace(tensor, axes=said))
+        return found
+
+    for index, call in enumerate(trace.calls):
+        parts = {
+            place: named(index, place, tensors)
+            for place in ("inputs", "outputs", "unmade")
+            if (tensors := getattr(call, place))
+        }
+        calls.append(msgspec.structs.replace(call, **parts) if parts else call)
+    return msgspec.structs.replace(trace, calls=tuple(calls))
+
+
+def letters_in(axes: Axes | None) -> set[str]:
+    return {letter for axis in axes or () if isinstance(axis, str) for letter in axis if letter.isalpha()}

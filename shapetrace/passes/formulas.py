@@ -1,0 +1,153 @@
+"""What a size is made of, read from how it changed: 14 where B=2 and T=7, 33 where B=3 and T=11, is B·T.
+
+A formula is a product of letters, with a whole factor or divisor, or a letter plus or minus a number, a sum of two, or
+a product of such a sum with another letter:
+
+    B    B·H    3·C    D/2    T-1    P+T    2·T-1    B·(T-1)
+
+Of all that fit every run the simplest is taken, and none where two are equally simple: a wrong letter is worse than
+none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from itertools import combinations, combinations_with_replacement
+from math import prod
+
+__all__ = ["Formulas", "evaluate"]
+
+Sizes = tuple[int, ...]
+"""Of one dim, or of one letter, in each of the runs."""
+
+ORDER = "BPSTGHDCFV"
+"""In which letters stand in a formula: P+T, B·H, H·D."""
+
+MOST_FACTORS = 4
+LARGEST_FACTOR = 64
+LARGEST_OFFSET = 8
+"""Beyond these a formula that fits does so by chance."""
+
+
+class Formulas:
+    """The formulas of sizes over `letters`, each of which is given with its sizes in the runs."""
+
+    def __init__(self, letters: Mapping[str, Sizes]) -> None:
+        changing = [letter for letter, sizes in letters.items() if len(set(sizes)) > 1]
+        self.letters = {letter: letters[letter] for letter in sorted(changing, key=in_formula)}
+        self.products = list(products(self.letters))
+        self.found: dict[Sizes, str | None] = {}
+
+    def of(self, sizes: Sizes) -> str | None:
+        """The formula that gives these sizes; None if none does, or two do that are equally simple."""
+        if sizes not in self.found:
+            self.found[sizes] = self.simplest(sizes)
+        return self.found[sizes]
+
+    def simplest(self, sizes: Sizes) -> str | None:
+        if len(set(sizes)) == 1 or 0 in sizes:
+            return None
+        fitting = sorted(set(self.fitting(sizes)))
+        if not fitting or (len(fitting) > 1 and fitting[0][0] == fitting[1][0]):
+            return None
+        return fitting[0][1]
+
+    def fitting(self, sizes: Sizes) -> Iterator[tuple[int, str]]:
+        """How complex it is, and the formula."""
+        for word, letters, values in self.products:
+            ratio = constant_ratio(sizes, values)
+            if ratio is not None and max(ratio.numerator, ratio.denominator) <= LARGEST_FACTOR:
+                yield letters + (ratio != 1) + (ratio.denominator != 1 != ratio.numerator), scaled(word, ratio)
+        yield from self.sums(sizes, 0)
+        for letter, values in self.letters.items():
+            if all(size % value == 0 for size, value in zip(sizes, values, strict=True)):
+                rest = tuple(size // value for size, value in zip(sizes, values, strict=True))
+                yield from ((2 + cost, f"{letter}·({word})") for cost, word in self.sums(rest, 0))
+
+    def sums(self, sizes: Sizes, least: int) -> Iterator[tuple[int, str]]:
+        """A letter, or twice one, and a number; and two letters, with a number or without."""
+        for letter, values in self.letters.items():
+            for factor in (1, 2):
+                offset = constant_difference(sizes, [factor * value for value in values])
+                if offset:
+                    yield factor + 1 + least, f"{scaled(letter, Fraction(factor))}{offset:+d}"
+        for (one, first), (other, second) in combinations(self.letters.items(), 2):
+            offset = constant_difference(sizes, [sum(pair) for pair in zip(first, second, strict=True)])
+            if offset is not None:
+                yield 2 + bool(offset), f"{one}+{other}" + (f"{offset:+d}" if offset else "")
+
+
+def in_formula(letter: str) -> tuple[int, str]:
+    """Heads come before their width, as in H·D."""
+    place = ORDER.find(letter)
+    return place if place >= 0 else len(ORDER), letter
+
+
+def products(letters: Mapping[str, Sizes]) -> Iterator[tuple[str, int, Sizes]]:
+    """Each product of at most a few letters: as it is written, of how many letters, and its sizes."""
+    for count in range(1, MOST_FACTORS + 1):
+        for chosen in combinations_with_replacement(letters, count):
+            values = tuple(prod(each) for each in zip(*(letters[letter] for letter in chosen), strict=True))
+            yield "·".join(chosen), count, values
+
+
+def constant_ratio(sizes: Sizes, values: Sizes) -> Fraction | None:
+    size, value = sizes[0], values[0]
+    for other, divisor in zip(sizes, values, strict=True):
+        if other * value != size * divisor:
+            return None
+    return Fraction(size, value)
+
+
+def constant_difference(sizes: Sizes, values: Sequence[int]) -> int | None:
+    difference = sizes[0] - values[0]
+    if abs(difference) > LARGEST_OFFSET:
+        return None
+    return difference if all(size - value == difference for size, value in zip(sizes, values, strict=True)) else None
+
+
+def scaled(word: str, factor: Fraction) -> str:
+    times = f"{factor.numerator}·" if factor.numerator != 1 else ""
+    by = f"/{factor.denominator}" if factor.denominator != 1 else ""
+    return f"{times}{word}{by}"
+
+
+TOKEN = re.compile(r"\d+|[A-Za-z]|[·/+()-]")
+
+
+def evaluate(axis: str | int, sizes: Mapping[str, int]) -> int | None:
+    """The size of an axis where letters have these sizes; None if a letter has none there, or it is no whole number."""
+    if isinstance(axis, int):
+        return axis
+    words = TOKEN.findall(axis)
+    if "".join(words) != axis or any(word.isalpha() and word not in sizes for word in words):
+        return None
+    value = total(words, sizes)
+    return int(value) if value.denominator == 1 else None
+
+
+def total(words: list[str], sizes: Mapping[str, int]) -> Fraction:
+    value = term(words, sizes)
+    while words and words[0] in "+-":
+        sign = 1 if words.pop(0) == "+" else -1
+        value += sign * term(words, sizes)
+    return value
+
+
+def term(words: list[str], sizes: Mapping[str, int]) -> Fraction:
+    value = factor(words, sizes)
+    while words and words[0] in "·/":
+        value = value * factor(words, sizes) if words.pop(0) == "·" else value / factor(words, sizes)
+    return value
+
+
+def factor(words: Sequence[str], sizes: Mapping[str, int]) -> Fraction:
+    words = words if isinstance(words, list) else list(words)
+    word = words.pop(0)
+    if word == "(":
+        value = total(words, sizes)
+        words.pop(0)
+        return value
+    return Fraction(int(word) if word.isdecimal() else sizes[word])

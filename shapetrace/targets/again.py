@@ -1,0 +1,35 @@
+"""A target as a source of probes: its builder makes it again at other sizes, and its inputs with it."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from ..capture.copied import copied
+from ..capture.given import Given, given
+from ..capture.probe import Sizes, Source
+from ..capture.rebuild import letters_of
+from .ready import Ready
+
+__all__ = ["source"]
+
+
+def source(ready: Ready, plain: Given) -> Source | None:
+    """None if no option of the builder, and no spec, sizes an axis.
+
+    An option that was left open, as F is, has the size that the configuration of the model says.
+    """
+    known = letters_of(ready.model)
+    sizes = {letter: known.get(letter) if size is None else size for letter, size in ready.takes.items()}
+    letters = {letter: size for letter, size in sizes.items() if size is not None}
+    if not letters:
+        return None
+    if "D" in known and {"C", "H"} <= letters.keys():
+        letters["D"] = known["D"]
+
+    def build(new: Sizes) -> tuple[nn.Module, Given]:
+        if not new:
+            return copied(ready.model), plain
+        model, args, kwargs = ready.again(new)
+        return model, given(model.forward, args, kwargs)
+
+    return Source(plain, letters, build)
