@@ -13,7 +13,6 @@ from shapetrace import Trace, trace
 
 from .configs import small
 from .inputs import inputs
-from .naming import name
 from .sizes import Sizes
 from .species import class_of
 
@@ -33,14 +32,19 @@ class Specimen(NamedTuple):
     def trace(self) -> tuple[Any, Trace]:
         """What it gives, and the record of it, which says all that shapetrace can say."""
         given: list[Any] = []
-        handle = self.model.register_forward_hook(lambda module, args, output: given.append(output))
+
+        def keep(module: torch.nn.Module, args: Any, output: Any) -> None:
+            if module is self.model:  # and not a copy of it, that tells the axes
+                given.append(output)
+
+        handle = self.model.register_forward_hook(keep)
         seed()
         try:
             with torch.no_grad():
                 found = trace(self.model, **self.inputs)
         finally:
             handle.remove()
-        return given[0], name(found, self)
+        return given[0], found
 
 
 def seed() -> None:
