@@ -17,15 +17,16 @@ SEEDS = 1, 2, 3
 
 
 def law(s: Subject) -> Verdict:
-    """At three other settings every axis predicts the size that its dim has."""
+    """Letters stand for what was built, and at three other settings every axis predicts the size that its dim has."""
     if not has_axes(s.trace):
         return Verdict(None, "no axes")
-    wrong: list[str] = []
+    wrong = list(misnamed(s.trace, s.sizes))
     compared = rebuilt = 0
     for seed in SEEDS:
         sizes, other = elsewhere(s, seed)
         rebuilt += sizes.C != s.sizes.C
         trace = other.trace()[1]
+        wrong += misnamed(trace, sizes)
         letters = letters_of(trace, sizes)
         for key, tensor, real in pairs(s.trace, trace):
             compared += 1
@@ -43,6 +44,14 @@ def elsewhere(s: Subject, seed: int) -> tuple[Sizes, Specimen]:
         except Exception:  # heads that do not divide, a table too short
             continue
     return s.sizes, s.specimen
+
+
+def misnamed(trace: Trace, sizes: Sizes) -> Iterator[str]:
+    """Letters whose size is not the one that the model, or its input, was made with."""
+    ours = {**sizes._asdict(), "C": sizes.C}
+    for letter in "BTSCHV":
+        if trace.sizes.get(letter, ours[letter]) != ours[letter]:
+            yield f"{letter} is {trace.sizes[letter]}, was made {ours[letter]}"
 
 
 def letters_of(trace: Trace, sizes: Sizes) -> dict[str, int]:
@@ -89,8 +98,6 @@ def by_place(trace: Trace) -> dict[tuple[str, str, str], list[Call]]:
 
 def named(s: Subject) -> Verdict:
     """How many dims of the tensors between the embedding and the logits have an axis; dims of size 1 need none."""
-    if not has_axes(s.trace):
-        return Verdict(None, "no axes")
     dims = [
         (axis, size)
         for call in between(s.trace)

@@ -72,8 +72,6 @@ def state(specimen: Specimen) -> dict[str, Any]:
 
 def attentions(s: Subject) -> Verdict:
     """The tensors that the model returns as attentions are those of role "weights": the very same, and no others."""
-    if not has_roles(s.trace):
-        return Verdict(None, "no roles")
     theirs = {key: tensor.number for key, tensor in returned(s.trace, *ATTENTIONS)}
     ours = {record.tensor.number: record for record in s.trace.roles("weights") if record.materialised}
     missed = [key for key, number in theirs.items() if number not in ours]
@@ -89,12 +87,10 @@ def attentions(s: Subject) -> Verdict:
 
 def sdpa(s: Subject) -> Verdict:
     """Fused attention stands for as many weights, of the same shapes, as eager attention makes."""
-    if not has_roles(s.trace):
-        return Verdict(None, "no roles")
     try:
         fused = specimen(s.group, s.model_type, s.sizes, "sdpa")
     except Exception as error:
-        return Verdict(None, f"no sdpa: {first_line(error)}")
+        return Verdict(None, f"no sdpa: {first_line(error, 40)}")
     made, unmade = shapes(s.trace), shapes(fused.trace()[1])
     if made == unmade:
         return Verdict(True, f"{sum(made.values())}") if made else Verdict(None, "no attentions")
@@ -113,15 +109,16 @@ def written(shapes: Counter[tuple[int, ...]]) -> str:
 
 
 def roles(s: Subject) -> Verdict:
-    """Hidden states, logits and loss that the model returns have these roles; the last hidden state may be a norm."""
-    if not has_roles(s.trace):
-        return Verdict(None, "no roles")
+    """Hidden states, logits and loss that the model returns have these roles.
+
+    The first hidden state may be the token embedding itself, where nothing is added to it; the last may be a norm.
+    """
     known = roles_by_number(s.trace)
     wrong = []
     for name in HIDDEN_STATES:
         states = list(returned(s.trace, name))
         for index, (key, tensor) in enumerate(states):
-            allowed = {"residual", "norm"} if index == len(states) - 1 else {"residual"}
+            allowed = {"residual", "token_embedding" if index == 0 else "", "norm" if key == states[-1][0] else ""}
             wrong += [f"{key} is {found(known, tensor)}"] * (not known.get(tensor.number, set()) & allowed)
     for name in ("logits", "loss"):
         for key, tensor in returned(s.trace, name):
@@ -148,10 +145,6 @@ def returned(trace: Trace, *names: str) -> Iterator[tuple[str, TensorMeta]]:
             yield key, tensor
 
 
-def has_roles(trace: Trace) -> bool:
-    return any(record.role is not None for record in records(trace))
-
-
 def where(record: Record) -> str:
     return f"{record.path}.{record.name or record.call.name} {record.shape}"
 
@@ -161,6 +154,6 @@ def listed(texts: list[str], most: int = 2) -> str:
     return ", ".join(texts[:most]) + more
 
 
-def first_line(error: BaseException) -> str:
-    text = str(error.__cause__ or error).strip() or "no text"  # configurations hide the reason behind
-    return f"{type(error.__cause__ or error).__name__}: {text.splitlines()[0]}"
+def first_line(error: BaseException, most: int = 160) -> str:
+    text = (str(error.__cause__ or error).strip() or "no text").splitlines()[0]  # configurations hide the reason behind
+    return f"{type(error.__cause__ or error).__name__}: {text[:most]}{'…' * (len(text) > most)}"

@@ -27,43 +27,51 @@ PYRAMIDS: dict[str, Callable[[int], int]] = {
 """Sizes stage by stage, that hang together with too much else to be made anew."""
 
 
-def small(model_type: str, sizes: Sizes, **changes: Any) -> PretrainedConfig:
+def small(model_type: str, sizes: Sizes) -> PretrainedConfig:
     """A configuration of the type at these sizes."""
     kind = CONFIG_MAPPING[model_type]
     try:
         default = kind()
     except Exception:  # some have no default that is valid
         default = kind(**exception(kind, sizes))
-    return kind(**shrunk(default, sizes) | changes)
+    return kind(**shrunk(default, sizes))
 
 
 def shrunk(config: PretrainedConfig, sizes: Sizes) -> dict[str, Any]:
     """The arguments that make `config` small."""
-    found: dict[str, Any] = {}
-    specials = 0
     kept = kept_layers(config)
-    for name, value in vars(config).items():
-        if name.startswith("_"):
-            continue
-        if isinstance(value, PretrainedConfig):
-            found[name] = type(value)(**shrunk(value, sizes))
-        elif name.endswith(("_token_id", "_token_index")) and isinstance(value, int) and value >= sizes.V:
-            specials += 1
-            found[name] = sizes.V - specials
-        elif name in LAYERS and kept:
-            found[name] = len(kept)
-        elif (isinstance(value, int) and not isinstance(value, bool)) or (value is None and name in ANYWAY):
-            size = size_of(name, sizes)
-            if size is not None:
-                found[name] = size
-        elif name in PYRAMIDS and isinstance(value, (list, tuple)):
-            found[name] = type(value)(PYRAMIDS[name](size) for size in value)
-        elif isinstance(value, (list, tuple)) and kept and len(value) == layers_of(config):
-            found[name] = type(value)(value[index] for index in kept)
+    fields = {name: value for name, value in vars(config).items() if not name.startswith("_")}
+    found = {name: made for name, value in fields.items() if (made := smaller(name, value, sizes)) is not None}
+    if kept:
+        found |= {name: len(kept) for name in LAYERS if name in fields}
+        count = layers_of(config)
+        each = {name: value for name, value in fields.items() if is_sequence(value) and len(value) == count}
+        found |= {name: type(value)(value[index] for index in kept) for name, value in each.items()}
+    outside = [name for name, value in fields.items() if is_special(name, value) and value >= sizes.V]
+    found |= {name: sizes.V - 1 - index for index, name in enumerate(outside)}
     if "qk_rope_head_dim" in found:  # latent attention: head_dim is that, and keys are not grouped
         found.pop("head_dim", None)
         found["num_key_value_heads"] = sizes.H
     return found | exception(type(config), sizes)
+
+
+def smaller(name: str, value: Any, sizes: Sizes) -> Any:
+    """What a field is to be; None if it stays as it is."""
+    if isinstance(value, PretrainedConfig):
+        return type(value)(**shrunk(value, sizes))
+    if name in PYRAMIDS and is_sequence(value):
+        return type(value)(map(PYRAMIDS[name], value))
+    is_size = isinstance(value, int) and not isinstance(value, bool)
+    return size_of(name, sizes) if is_size or (value is None and name in ANYWAY) else None
+
+
+def is_sequence(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+def is_special(name: str, value: Any) -> bool:
+    """The id of a token that stands for something: an end, a picture."""
+    return name.endswith(("_token_id", "_token_index")) and isinstance(value, int)
 
 
 def layers_of(config: PretrainedConfig) -> int:
@@ -76,7 +84,7 @@ def kept_layers(config: PretrainedConfig) -> list[int]:
     kinds = [
         value
         for value in vars(config).values()
-        if isinstance(value, (list, tuple)) and len(value) == count and all(isinstance(kind, str) for kind in value)
+        if is_sequence(value) and len(value) == count and all(isinstance(kind, str) for kind in value)
     ]
     if not kinds or count < 2:
         return []

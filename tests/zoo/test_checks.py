@@ -31,7 +31,7 @@ def traced(returned: dict[str, TensorMeta], *made: TensorMeta) -> Trace:
     ("trace", "verdict"),
     [
         (traced({"attentions[0]": tensor(7)}, tensor(7, "weights")), Verdict(True, "1")),
-        (traced({"attentions[0]": tensor(7)}), Verdict(None, "no roles")),
+        (traced({"attentions[0]": tensor(7)}), Verdict(False, "not weights: attentions[0]")),
         (traced({}, tensor(7, "q")), Verdict(None, "no attentions")),
         (traced({}, tensor(7, "weights")), Verdict(None, "returns no attentions, 1 have the role")),
         (
@@ -55,6 +55,7 @@ def test_attentions_are_the_tensors_of_role_weights(trace: Trace, verdict: Verdi
         ({"logits": tensor(1)}, tensor(1, "q"), Verdict(False, "logits is q")),
         ({"loss": tensor(2)}, tensor(1, "q"), Verdict(False, "loss is nothing")),
         ({"hidden_states[0]": tensor(1)}, tensor(1, "norm"), Verdict(True)),
+        ({"hidden_states[0]": tensor(1), "hidden_states[1]": tensor(1)}, tensor(1, "residual"), Verdict(True)),
         (
             {"hidden_states[0]": tensor(1), "hidden_states[1]": tensor(1)},
             tensor(1, "norm"),
@@ -96,6 +97,11 @@ def test_an_axis_that_is_wrong_elsewhere_is_told() -> None:
     assert list(axes.broken(tensor(1, axes=("Q", "T/3")), (5, 4), letters)) == ["Q: 'Q'", "T/3: 4 / 3 is not whole"]
 
 
+def test_a_letter_that_is_not_what_was_built_is_told() -> None:
+    assert list(axes.misnamed(Trace("ours", sizes={"B": 3, "T": 7, "E": 6}), Sizes(B=3, T=7))) == []
+    assert list(axes.misnamed(Trace("ours", sizes={"B": 7}), Sizes(B=3, T=7))) == ["B is 7, was made 3"]
+
+
 def test_tensors_of_two_traces_meet_at_the_same_call() -> None:
     before, after = traced({}, tensor(1), tensor(2)), traced({}, tensor(5), tensor(6))
     assert [(a.number, b.number) for _, a, b in axes.pairs(before, after)] == [(1, 5), (2, 6)]
@@ -119,3 +125,8 @@ def test_dims_between_the_embedding_and_the_logits_are_counted() -> None:
         ),
     )
     assert axes.named(subject(trace)) == Verdict(False, "80.0%", 4, 5)  # [B, T] [1, 4] [B, V], 1 not counted
+
+
+def test_where_nothing_is_named_nothing_is() -> None:
+    assert axes.named(subject(traced({}, tensor(1), tensor(2)))) == Verdict(False, "0.0%", 0, 4)
+    assert axes.law(subject(traced({}, tensor(1)))) == Verdict(None, "no axes")
