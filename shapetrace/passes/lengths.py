@@ -133,12 +133,14 @@ def is_integer(tensor: TensorMeta) -> bool:
 
 
 def is_first(trace: Trace, axes: AxesOf, letter: str, weights: list[Axes]) -> bool:
-    """Whether it is the first dim of all that the model is given; of a tensor of rank 3 that may be a length, as may
-    what attention has."""
+    """Whether it is the first dim of all that the model is given; of a tensor of rank 3 or 1 that may be a length, as
+    may what attention has."""
     if any(letter in names_in(axis) for each in weights for axis in each):
         return False
     given = [(axes(*place), place[3]) for place in tensors(trace, lambda _: True, first=1) if place[1] == "inputs"]
-    return all(letter not in map(str, found) or (found[0] == letter and len(found) != 3) for found, _ in given)
+    having = [found for found, _ in given if any(letter in names_in(axis) for axis in found)]
+    is_told = any(len(found) not in (1, 3) for found in having)
+    return is_told and all(found[0] == letter and len(found) != 3 for found in having)
 
 
 def of_sizes(trace: Trace, axes: AxesOf, found: Mapping[str, str], declared: Mapping[str, int]) -> dict[str, str]:
