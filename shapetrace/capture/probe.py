@@ -128,8 +128,10 @@ class Prober:
             yield groups
 
     def found_groups(self, likely: list[Groups]) -> tuple[Groups, Settings]:
-        """Of the groups that can be changed all at once the first, unless of the likeliest more can be one by one: of the
-        tensors in a cache, those dims that are no width."""
+        """Of the groups that can be changed all at once the first, unless of the likeliest more can be one by one.
+
+        So it is with a cache: of its tensors those dims can be changed that are no width.
+        """
         found = next(((groups, inputs) for groups in likely if (inputs := self.working(groups))), ({}, NOTHING))
         has_cache = len({tensor.name for tensor in self.held}) < len(self.held)
         for groups in likely[:MOST_IN_PARTS] if has_cache else ():
@@ -146,16 +148,19 @@ class Prober:
         return next((inputs for inputs in every if self.works(Choice(groups, inputs, NOTHING))), None)
 
     def found_letters(self) -> Settings:
-        """The letters that can be changed one kind at a time."""
+        """The letters that can be changed: those of one kind together, or else in smaller parts."""
         found = NOTHING
-        letters = self.source.letters
-        for kind in KINDS:
-            part = {letter: size for letter, size in letters.items() if kind(letter)}
-            for own in settings(part) if part else ():
-                if self.works(Choice({}, NOTHING, own)):
-                    found = merged(found, own)
-                    break
+        for kind in ("".join(filter(is_outer, self.source.letters)), "CHDG", "F", "V"):
+            whole = self.working_letters(kind)
+            parts = ("C", "HG", "D") if whole is None and kind == "CHDG" else ()
+            for own in filter(None, (whole, *map(self.working_letters, parts))):
+                found = merged(found, own)
         return found
+
+    def working_letters(self, kind: str) -> Settings | None:
+        part = {letter: size for letter, size in self.source.letters.items() if letter in kind}
+        every = settings(part) if part else ()
+        return next((own for own in every if self.works(Choice({}, NOTHING, own))), None)
 
     def input_sizes(self, groups: Groups) -> dict[str, int]:
         return {letter: self.held[number].shape[dim] for letter, ((number, dim), *_) in groups.items()}
@@ -165,10 +170,12 @@ class Prober:
         return with_head({**self.input_sizes(choice.groups), **own})
 
     def works(self, choice: Choice) -> bool:
+        """At the sizes of both runs: at those of one, lengths that do not belong together may go together by chance."""
         try:
-            model, args, kwargs = self.built(choice, 0)
-            with self.source.within:
-                model(*args, **kwargs)
+            for run in (0, 1):
+                model, args, kwargs = self.built(choice, run)
+                with self.source.within:
+                    model(*args, **kwargs)
         except FAILURES as error:
             self.fails(error)
             return False
@@ -201,8 +208,10 @@ class Prober:
         return model, args, kwargs
 
     def widened(self, given: Given, width: int | None) -> dict[int, list[int]]:
-        """The shapes of floats that were given with the width of the model last, with its new width."""
-        shapes = {number: list(tensor.shape) for number, tensor in enumerate(given.held) if tensor.is_float}
+        """The shapes of floats that were given with the width of the model last, with its new width. Not of images."""
+        shapes = {
+            n: list(tensor.shape) for n, tensor in enumerate(given.held) if tensor.is_float and len(tensor.shape) < 4
+        }
         old = self.source.letters.get("C")
         wide = {number: shape for number, shape in shapes.items() if shape and shape[-1] == old and width is not None}
         return {number: [*shape[:-1], cast(int, width)] for number, shape in wide.items()}
@@ -236,8 +245,6 @@ def all_sizes(choice: Choice) -> Settings:
 def is_outer(letter: str) -> bool:
     return letter not in MODEL_AXES and letter != "L"
 
-
-KINDS: tuple[Callable[[str], bool], ...] = (is_outer, "CHDG".__contains__, "F".__contains__, "V".__contains__)
 
 MOST_IN_PARTS = 2
 """Of how many guesses each group is tried by itself."""
