@@ -7,16 +7,17 @@ first of w. A dim of which nothing is said stays a number, and so does one of wh
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import msgspec
 
-from ...letters import in_order
+from ...letters import in_order, names_in
 from ...schema import TensorMeta, Trace
-from ..axes import Axes, letters_in, with_axes
+from ..axes import Axes, with_axes
 from .anchors import anchored
 from .dims import Dim
-from .joined import Joined
+from .joined import Joined, Row
 from .words import Words
 
 __all__ = ["name_widths"]
@@ -33,38 +34,38 @@ def name_widths(trace: Trace, declared: Mapping[str, int] = {}) -> Trace:
     told = letters_of(trace)
     known = {**{letter: size for letter, size in trace.sizes.items() if letter not in told}, **declared}
     letters = anchored(trace, joined, told, known)
-    sizes = {**trace.sizes, **declared, **{letter: joined.size(dim) for dim, letter in letters.items()}}
+    sizes = {**declared, **trace.sizes, **{letter: joined.size(dim) for dim, letter in letters.items()}}
     words = Words(joined, letters, sizes)
-    widths = {letter: size for letter, size in sizes.items() if letter not in INPUTS}
-    by_size = of_size(widths, declared)
-    named: dict[Dim, str | None] = {}
+    by_size = of_size(declared, {letter: sizes[letter] for letter in sizes.keys() - (told & INPUTS)})
+    named: dict[Row, Axes] = {}
 
     def word(dim: Dim) -> str | None:
-        root = joined.dims.root(dim)
-        if root not in named:
-            named[root] = words.of(root) or (by_size.get(joined.size(root)) if joined.is_open(root) else None)
-        return named[root]
+        found = words.of(dim)
+        is_free = found is None and by_size and joined.is_open(dim) and joined.dims.root(dim) not in words.counted
+        return by_size.get(joined.size(dim)) if is_free else found
 
     def axes(index: int, place: str, key: str, tensor: TensorMeta) -> Axes:
         said = tensor.axes or tensor.shape
-        row = (
-            joined.unmade.get(index, {}).get(key) if place == "unmade" else joined.dims.known.get((tensor.number, said))
-        )
+        row = joined.dims.known.get((tensor.number, said)) if tensor.number is not None else None
+        if place == "unmade":
+            row = joined.unmade.get(index, {}).get(key)
         if row is None:
             return said
-        return tuple(axis if is_told(axis) else word(dim) or axis for axis, dim in zip(said, row, strict=True))
+        if row not in named:
+            named[row] = tuple(
+                axis if is_told(axis) else word(dim) or axis for axis, dim in zip(said, row, strict=True)
+            )
+        return named[row]
 
     found = with_axes(trace, axes)
-    new = letters_of(found) - trace.sizes.keys()
-    return msgspec.structs.replace(
-        found, sizes={**trace.sizes, **in_order({letter: sizes[letter] for letter in new if letter in sizes})}
-    )
+    new = letters_of(found) - told
+    return msgspec.structs.replace(found, sizes={**trace.sizes, **in_order({letter: sizes[letter] for letter in new})})
 
 
 def letters_of(trace: Trace) -> set[str]:
     """The letters that are in the axes of its tensors."""
     axes = {tensor.axes for call in trace.calls for tensor in (*call.inputs.values(), *call.outputs.values())}
-    return {letter for found in axes for letter in letters_in(found)}
+    return {letter for found in axes for axis in found or () for letter in names_in(axis)}
 
 
 def is_told(axis: str | int) -> bool:
@@ -72,7 +73,8 @@ def is_told(axis: str | int) -> bool:
     return isinstance(axis, str) and not axis[0].isdecimal()
 
 
-def of_size(known: Mapping[str, int], declared: Mapping[str, int]) -> dict[int, str]:
-    """Of a size that only one known letter has, that letter, if it was declared."""
-    sizes = list(known.values())
-    return {size: letter for letter, size in declared.items() if sizes.count(size) == 1 and size > 1}
+def of_size(declared: Mapping[str, int], known: Mapping[str, int]) -> dict[int, str]:
+    """Of a size that only one known letter has, that letter, if it was declared and is no axis of the input."""
+    count = Counter(known.values())
+    own = {letter: size for letter, size in declared.items() if letter not in INPUTS and known.get(letter) == size}
+    return {size: letter for letter, size in own.items() if count[size] == 1 and size > 1}

@@ -1,4 +1,4 @@
-"""Which dims are what by the role of their tensor: heads are in the scores, the width of the model in the residual stream.
+"""Which dims are what by the role of their tensor: scores have heads, the residual stream the width of the model.
 
 A letter is told only where all dims that would have it are of one size, over the whole trace.
 """
@@ -37,7 +37,8 @@ def anchored(trace: Trace, joined: Joined, told: Collection[str], known: Mapping
         *heads(joined, "B" in told, set(map(joined.size, width)), lengths),
     ):
         roots = {root(dim) for dim in dims} - lengths
-        sizes = {joined.size(dim) for dim in roots if joined.size(dim) == known.get(letter, joined.size(dim))}
+        sizes = set(map(joined.size, roots))
+        sizes = sizes & {known[letter]} or sizes if letter in known else sizes
         if letter not in told and len(sizes) == 1:
             for dim in roots:
                 if joined.size(dim) in sizes:
@@ -62,7 +63,10 @@ def vocabulary(trace: Trace, joined: Joined) -> list[Dim]:
 
 
 def heads(joined: Joined, has_batch: bool, widths: set[int], lengths: set[Dim]) -> Iterator[tuple[str, list[Dim]]]:
-    """H, D and G. Lengths are none of them, however a tensor is turned. A number of heads is believed only where it stands before their width in a view or a parameter."""
+    """H, D and G. Lengths are none of them, however a tensor is turned.
+
+    A number of heads is believed only where it stands before their width in a view or a parameter.
+    """
     root, size = joined.dims.root, joined.size
     neighbours = set(joined.neighbours())
     width = [dim for dim in joined.last("q") if root(dim) not in lengths]
@@ -85,7 +89,7 @@ def heads(joined: Joined, has_batch: bool, widths: set[int], lengths: set[Dim]) 
 
 
 def head(joined: Joined, row: Sequence[Dim], has_batch: bool) -> Iterator[Dim]:
-    """Of the dims of weights that of the heads: [B, H, T, S], or what a batch of heads, [2·B, T, S], is a product of."""
+    """Of the dims of weights that of the heads: [B, H, T, S]; or what a batch of heads is made of: [2·B, T, S]."""
     if len(row) == 4 and not (has_batch and joined.is_open(row[0])):
         yield row[1]
     elif len(row) == 3:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 
 import msgspec
@@ -143,7 +143,7 @@ class Dims:
     def after_one(self, dims: Sequence[Dim]) -> set[Dim]:
         """Dims right after one of size 1. Where only one side has that, a single head may be hidden in the other:
         [B, T, 1, D] and [B, T, G·D]."""
-        return {dim for before, dim in zip(dims, dims[1:], strict=False) if self.axes[before] == 1}
+        return {dim for before, dim in pairwise(dims) if self.axes[before] == 1}
 
     def same(self, one: Sequence[Dim], other: Sequence[Dim], fine: bool) -> None:
         """Two rows of dims hold the same elements, and have no border in common."""

@@ -8,7 +8,7 @@ from ...schema import Trace
 from .dims import Dim, Dims
 from .rules import follow, moved_in_place
 
-__all__ = ["Joined"]
+__all__ = ["Joined", "Row"]
 
 Row = tuple[Dim, ...]
 """The dims of one tensor."""

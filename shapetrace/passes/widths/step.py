@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ast import literal_eval
 from collections.abc import Sequence
+from functools import lru_cache
 
 from ...schema import Call, TensorMeta
 from .dims import Dim, Dims
@@ -14,6 +15,15 @@ Row = Sequence[Dim]
 """The dims of one tensor."""
 
 NOTHING = TensorMeta(())
+
+
+@lru_cache(4096)
+def read(text: str) -> object:
+    """What Python reads in a literal; None if it is no number, text or sequence."""
+    try:
+        return literal_eval(text)
+    except (ValueError, SyntaxError):
+        return None
 
 
 class Step:
@@ -49,10 +59,7 @@ class Step:
     def literal(self, *keys: str) -> object:
         """A number, or a tuple or list of them, that was given at the first of these keys; None for anything else."""
         text = next((self.call.literals[key] for key in keys if key in self.call.literals), "None")
-        try:
-            return literal_eval(text)
-        except (ValueError, SyntaxError):
-            return None
+        return read(text)
 
     def numbers(self, *keys: str) -> list[int] | None:
         found = self.literal(*keys)

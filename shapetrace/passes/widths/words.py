@@ -43,11 +43,15 @@ class Words:
         for whole, parts in self.dims.sums:
             self.sums.setdefault(self.dims.root(whole), []).append(list(map(self.dims.root, parts)))
         self.known: dict[Dim, Word | None] = {}
+        self.texts: dict[Dim, str | None] = {}
         self.pieces = self.fractions()
 
     def of(self, dim: Dim) -> str | None:
-        found = self.word(self.dims.root(dim))
-        return None if found is None else str(found)
+        root = self.dims.root(dim)
+        if root not in self.texts:
+            found = self.word(root)
+            self.texts[root] = None if found is None else str(found)
+        return self.texts[root]
 
     def word(self, root: Dim) -> Word | None:
         if root not in self.known:
@@ -70,7 +74,8 @@ class Words:
         return found.pop() if len(found) == 1 else None
 
     def times(self, parts: Iterable[Dim]) -> Word | None:
-        factor, letters = 1, []
+        factor = 1
+        letters: list[str] = []
         for part in parts:
             word = self.word(part)
             if word is not None and word.divisor == 1:
