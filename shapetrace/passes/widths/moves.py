@@ -44,9 +44,11 @@ def first(step: Step) -> None:
 
 
 def reshape(step: Step) -> None:
-    given = step.given("0", "input")
-    if given is not None:
-        step.dims.reshape(given, step.result)
+    """The same elements in another shape. To lay out anew what has that shape already is to mean something else by it:
+    groups of heads, where each has one."""
+    given, made = step.given("0", "input"), step.result
+    if given is not None and [*map(step.dims.size, given)] != [*map(step.dims.size, made)]:
+        step.dims.reshape(given, made)
 
 
 def squeeze(step: Step) -> None:

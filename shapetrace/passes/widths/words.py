@@ -90,10 +90,12 @@ class Words:
         return self.plain(factor, letters)
 
     def plus(self, parts: list[Dim]) -> Word | None:
-        """Of parts that are called the same."""
-        words = {self.word(part) for part in parts}
-        word = words.pop()
-        return None if words or word is None or word.divisor != 1 else Word(word.factor * len(parts), word.letters)
+        """Of parts that are so many times the same letters: C and 2·C are 3·C."""
+        words = [word for word in map(self.word, parts) if word is not None and word.divisor == 1]
+        letters = {word.letters for word in words}
+        if len(words) < len(parts) or len(letters) != 1:
+            return None
+        return Word(sum(word.factor for word in words), letters.pop())
 
     def plain(self, factor: int, letters: list[str]) -> Word | None:
         """With C for H·D, where that is so."""
