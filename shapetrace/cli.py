@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
@@ -14,11 +15,11 @@ import msgspec
 import typer
 
 from . import __version__, files
-from .errors import FileError, ShapetraceError, TargetError
+from .errors import ShapetraceError, TargetError
 from .streams import complain, hush, say, set_encoding
+from .view import View, emit, view_of
 
 if TYPE_CHECKING:
-    from .schema import Trace
     from .targets import Request
 
 __all__ = ["app", "main"]
@@ -27,20 +28,6 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
 UsageError: Any = typer.BadParameter.__base__
 """Of typer itself or of click, going by the version of typer."""
-
-CONTENT = {".jsonl": "trace", ".json": "json", ".md": "markdown", ".txt": "tree"}
-"""What goes into a file, by its suffix; "trace" is what `shapetrace show` reads."""
-
-
-class View(msgspec.Struct, frozen=True):
-    """How a trace is shown, or what of it goes into which file."""
-
-    format: str
-    output: Path | None
-    all: bool
-    depth: int | None
-    width: int | None
-
 
 # --- options: each is read here; targets and renderers are imported when there is something for them to do ------------
 
@@ -92,6 +79,7 @@ Output = Annotated[
 Width = Annotated[
     int | None, typer.Option(metavar="N", parser=number(1, 10_000), help="how many columns wide; else as the terminal")
 ]
+Copies = Annotated[bool, typer.Option("--copies", help="show the copies instead, the largest first, and why")]
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
@@ -136,7 +124,14 @@ def run(
             metavar="N", parser=number(0, 2**64 - 1), help="of the random numbers; 0 if not given", show_default=False
         ),
     ] = 0,
+    axes: Annotated[
+        str, typer.Option(metavar="SIZES", help="sizes of axes that cannot be told: 'C=768 H=12'", show_default=False)
+    ] = "",
     ops: Annotated[bool, typer.Option("--ops", help="show the aten ops that each function runs, too")] = False,
+    materialise: Annotated[
+        bool, typer.Option("--materialise", help="run fused attention written out: its scores and weights are real")
+    ] = False,
+    copies: Copies = False,
     all: All = False,
     depth: Depth = None,
     format: Shape = None,
@@ -151,6 +146,7 @@ def run(
       shapetrace run transformer --size paper --output paper.jsonl
       shapetrace run my_model.py:build --n-layers 3 --no-bias
       shapetrace run my_model.py:Net --input 'x: float32[B=2, T=4, 8]'
+      shapetrace run gpt --copies --ops
       shapetrace run torch.nn:Linear --in-features 8 --out-features 4 \\
                      --input 'float32[2, 8]'
 
@@ -168,18 +164,20 @@ def run(
 
     if target.startswith("-"):
         raise TargetError(f"the target comes first, then its options: shapetrace run TARGET {target} …")
-    view = View(content(format, output), output, all, depth, width)
+    view = view_of(format, output, all, depth, width, copies)
     letters = (f"--{name}={text}" for name, text in context.params.items() if name.isupper() and text is not None)
     others = tuple(option.name for option in context.command.params if option.name and not option.name.isupper())
     given = tuple(
         name for name in others if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
     )
-    run_and_show(Request(target, (*letters, *context.args), tuple(input or ()), seed, ops, others, given), view)
+    options, specs = (*letters, *context.args), tuple(input or ())
+    run_and_show(Request(target, options, specs, seed, ops, axes, others, given, materialise), view)
 
 
 @app.command()
 def show(
     file: Annotated[Path, typer.Argument(metavar="FILE", hidden=True)],
+    copies: Copies = False,
     all: All = False,
     depth: Depth = None,
     format: Shape = None,
@@ -194,7 +192,7 @@ def show(
 
     FILE is what `shapetrace run … --output FILE.jsonl` wrote, or `trace.save` in Python.
     """
-    view = View(content(format, output), output, all, depth, width)
+    view = view_of(format, output, all, depth, width, copies)
     emit(files.load(file), view)
 
 
@@ -211,7 +209,8 @@ def models() -> None:
     from .targets import registry
 
     for model in registry.summaries():
-        say(f"{model.name:12} {model.line}\n{'':12} {' '.join(model.options)}".rstrip())
+        options = textwrap.fill(" ".join(model.options), 80, initial_indent=" " * 13, subsequent_indent=" " * 13)
+        say(f"{model.name:12} {model.line}\n{options}".rstrip())
 
 
 # --- what the commands do ---------------------------------------------------------------------------------------------
@@ -231,43 +230,6 @@ def run_and_show(request: Request, view: View) -> None:
                 emit(raised.partial, view)
         raise
     emit(trace, view)
-
-
-def content(format: str | None, output: Path | None) -> str:
-    """What to write. `FileError` if neither `format` nor the name of the file says, or both do and differ."""
-    if format is not None:
-        if output is not None and output.suffix == ".jsonl":
-            raise FileError(
-                f"{output} would keep the record, which is not {format}: leave --format out, or name it .txt"
-            )
-        return format
-    if output is None:
-        return "tree"
-    if output.suffix not in CONTENT:
-        known = ", ".join(CONTENT)
-        raise FileError(f"{output}: the end of its name does not say what to write; use {known}, or give --format")
-    return CONTENT[output.suffix]
-
-
-def emit(trace: Trace, view: View) -> None:
-    """Show the trace, or write it to a file and say so on stderr."""
-    if view.output is None:
-        say(text(trace, view))
-        return
-    if view.format == "trace":
-        trace.save(view.output)
-    else:
-        files.write(view.output, f"{text(trace, view)}\n".encode("utf-8", "backslashreplace"))
-    complain(f"{view.output}: written, {len(trace.calls)} calls of {trace.target}")
-
-
-def text(trace: Trace, view: View) -> str:
-    from .renderers import Style, render
-
-    style = Style(width=view.width, all=view.all, depth=view.depth)
-    if view.output is not None:  # the same as into a pipe
-        style = msgspec.structs.replace(style, width=view.width or 80, color=False)
-    return render(trace, style, format=view.format).rstrip("\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

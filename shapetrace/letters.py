@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
-__all__ = ["ORDER", "in_order", "letters_of_names"]
+from .errors import InputError
+
+__all__ = ["NAME", "ORDER", "in_order", "is_unknown", "letters_of_names", "names_in", "sizes_in", "unknown"]
 
 ORDER = "BTSCHDGFVPL"
 """As a paper would list them; other letters follow."""
@@ -20,6 +23,38 @@ FIELDS = {
     "L": "L num_hidden_layers n_layer n_layers num_layers depth encoder_layers",
 }
 """Letter -> the names for its size. "hidden_dim" is F beside another name for C."""
+
+
+NAME = re.compile(r"\?\d+|[^\W\d]\w*")
+"""A letter within an axis."""
+
+
+def names_in(axis: str | int) -> list[str]:
+    """The letters of an axis: H and D of "H·D". An annotation may have longer names: "batch" and "heads"."""
+    return NAME.findall(axis) if isinstance(axis, str) else []
+
+
+def sizes_in(text: str) -> dict[str, int]:
+    """The letters and their sizes in "C=768 H=12". `InputError` if it says anything else."""
+    found: dict[str, int] = {}
+    for word in text.replace(",", " ").split():
+        name, _, size = word.partition("=")
+        if not name.isidentifier() or not size.isdecimal() or not 0 < int(size[:20]) < 2**63:
+            raise InputError(
+                f"axes {text!r} cannot be read: {word!r} is no letter and its size\nfor example: C=768 H=12"
+            )
+        if found.setdefault(name, int(size)) != int(size):
+            raise InputError(f"axes {text!r} give {name} two sizes, {found[name]} and {size}")
+    return found
+
+
+def unknown(number: int) -> str:
+    """What stands for an axis of the input as long as it is not known which it is."""
+    return f"?{number}"
+
+
+def is_unknown(axis: str | int) -> bool:
+    return isinstance(axis, str) and axis.startswith("?") and NAME.fullmatch(axis) is not None
 
 
 def in_order(letters: Mapping[str, int]) -> dict[str, int]:

@@ -14,7 +14,17 @@ import shapetrace
 from shapetrace.targets import Request, record
 
 TRACES = Path(__file__).parent.parent / "traces"
-MODELS = ("encoder", "gpt", "transformer")
+MODELS = (
+    "encoder",
+    "gpt",
+    "gpt2",
+    "gqa",
+    "llama",
+    "mqa",
+    "postln",
+    "rope",
+    "transformer",
+)
 
 
 def golden(name: str) -> Path:

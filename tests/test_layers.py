@@ -24,13 +24,14 @@ MAY_IMPORT = {
     "files": "msgspec errors schema",
     "records": "msgspec errors schema",
     "streams": "errors files",
-    "letters": "",
+    "letters": "errors",
     "passes": "msgspec errors schema files records letters",
-    "capture": "msgspec torch errors schema letters passes",
-    "targets": "msgspec torch errors schema letters",
+    "capture": "msgspec torch errors schema records letters passes",
+    "targets": "msgspec torch errors schema letters capture",
     "renderers": "msgspec rich errors schema files records passes",
+    "view": "msgspec errors schema files streams renderers",
     "__init__": "errors schema files records",
-    "cli": "msgspec typer __init__ errors schema files records streams passes targets renderers",
+    "cli": "msgspec typer __init__ errors schema files records streams view passes targets renderers",
     "__main__": "cli",
     "models": "torch",
 }
@@ -41,7 +42,6 @@ LATER = {
     ("schema", "files"): "trace.save(path) writes a file",
     ("schema", "renderers"): "print(trace) shows it",
     ("__init__", "capture"): "torch is imported when a model is recorded, not before",
-    ("targets", "capture"): "a target is found, or refused, without torch",
 }
 """What may be imported besides, but only inside of a function, or for the type checker: with the reason."""
 

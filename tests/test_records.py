@@ -89,7 +89,7 @@ def test_a_record_says_what_its_tensor_is(trace: Trace) -> None:
         "cpu",
         True,
     )
-    assert repr(weights) == "<blocks.1.attention.weights (2, 3, 3) float32, stride (9, 3, 1)>"
+    assert repr(weights) == "<blocks.1.attention.weights [B, T, T] (2, 3, 3) float32, stride (9, 3, 1)>"
     assert repr(trace[""]["output"]) == "<output () float32, stride ()>"
 
 

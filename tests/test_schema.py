@@ -240,7 +240,7 @@ def test_a_call_added_in_the_middle_is_one_added_line_of_a_diff(tmp_path: Path) 
     changes = [line for line in difflib.ndiff(before, after) if not line.startswith(" ")]
     assert changes == [
         '+ {"kind":"function","path":"","name":"tanh","depth":1,"variables":{"":"h"},'
-        '"inputs":{"0":{"shape":[3,8]}},"outputs":{"":{"shape":[3,8]}}}'
+        '"inputs":{"0":{"shape":[3,8],"axes":["B",8]}},"outputs":{"":{"shape":[3,8],"axes":["B",8]}}}'
     ]
 
 

@@ -1,16 +1,17 @@
 """Which dims of the input change together: guesses, the most likely first; running the model tells if one is right.
 
-A dim that no guess lets change belongs to the model. A group has a lower-case letter, until it is known what it is.
+A dim that no guess lets change belongs to the model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from string import ascii_lowercase
+from itertools import count
 
+from ..letters import is_unknown, unknown
 from .given import Held
 
-__all__ = ["Dim", "Groups", "declared_groups", "guesses", "splits"]
+__all__ = ["Dim", "Groups", "guesses", "splits"]
 
 Dim = tuple[int, int]
 """The number of a tensor among those given, and of one of its dims."""
@@ -39,7 +40,7 @@ def guesses(held: Sequence[Held]) -> Iterator[Groups]:
         free = [(number, dim) for number, dim in dims if is_free(number, dim, floats)]
         for key in (place_and_size, size_alone):
             seen.append(grouped(held, free, key))
-    seen.append(grouped(held, [dim for dim in seen[-1].get("a", []) if dim[1] == 0], place_and_size))
+    seen.append(grouped(held, [dim for dim in dims if dim[1] == 0 and is_free(*dim, 1)], place_and_size))
     for index, groups in enumerate(seen):
         if groups and groups not in seen[:index]:
             yield groups
@@ -54,20 +55,14 @@ def size_alone(dim: int, size: int) -> object:
 
 
 def grouped(held: Sequence[Held], dims: Sequence[Dim], key: Callable[[int, int], object]) -> Groups:
+    """The groups of dims of the same key; those that are declared are called, and told apart, by their names."""
     found: dict[object, list[Dim]] = {}
+    sizes: dict[str, int] = {}
     for number, dim in dims:
-        found.setdefault(key(dim, held[number].shape[dim]), []).append((number, dim))
-    return dict(zip(ascii_lowercase, found.values(), strict=False))
-
-
-def declared_groups(held: Sequence[Held], axes: dict[str, tuple[str | None, ...]]) -> Groups:
-    """The groups that the letters of `axes` name: of each input, by its name, the letter of each dim; None for none."""
-    found: Groups = {}
-    for number, tensor in enumerate(held):
-        for dim, letter in enumerate(axes.get(tensor.name, ())[: len(tensor.shape)]):
-            if letter is not None:
-                found.setdefault(letter, []).append((number, dim))
-    return found
+        size, name = held[number].shape[dim], held[number].axes[dim]
+        is_one = name is not None and sizes.setdefault(name, size) == size
+        found.setdefault(name if is_one else key(dim, size), []).append((number, dim))
+    return {key if isinstance(key, str) else unknown(place): dims for place, (key, dims) in enumerate(found.items())}
 
 
 def splits(held: Sequence[Held], groups: Groups) -> Iterator[Groups]:
@@ -77,7 +72,7 @@ def splits(held: Sequence[Held], groups: Groups) -> Iterator[Groups]:
     """
     for letter, dims in groups.items():
         numbers = list(dict.fromkeys(number for number, _ in dims))
-        if len(numbers) < 2:
+        if len(numbers) < 2 or not is_unknown(letter):
             continue
         decoder = [number for number in numbers if of_decoder(held[number].name)]
         for part in dict.fromkeys(map(tuple, (decoder, numbers[:1], numbers[-1:]))):
@@ -91,4 +86,4 @@ def of_decoder(name: str) -> bool:
 
 
 def next_letter(groups: Groups) -> str:
-    return next(letter for letter in ascii_lowercase if letter not in groups)
+    return next(letter for letter in map(unknown, count()) if letter not in groups)

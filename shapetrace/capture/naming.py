@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
-from ..passes.axes import letters_in, name_axes
-from ..schema import Trace
-from .copied import copied
+from ..letters import is_unknown, names_in, sizes_in
+from ..passes.axes import Axes, name_axes, with_axes
+from ..passes.declared import as_declared
+from ..passes.roles import name_roles
+from ..schema import TensorMeta, Trace
+from .copied import copied, is_large, weightless
 from .given import CannotProbe, Given, given
 from .probe import Probes, Recording, Sizes, Source, probe
 from .rebuild import letters_of, rebuilt
+from .recorder import said
+from .undisturbed import undisturbed
 
-__all__ = ["Naming", "Sourcing"]
+__all__ = ["Naming", "Sourcing", "declared"]
+
+HOW_TO_DECLARE = "axes='B=2 T=4'"
 
 Sourcing = Callable[[Given], Source | None]
 """A way to come by a model again; None if there is none for it."""
@@ -25,6 +33,7 @@ class Naming:
     """What it takes to name the tensors of one forward; made before the forward runs.
 
     record    gives the trace of another forward, recorded in the same way
+    sizes     of letters, as the user says
     sources   ways to come by the model again, besides its configuration
     """
 
@@ -34,6 +43,7 @@ class Naming:
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         record: Recording,
+        sizes: Mapping[str, int],
         sources: Sequence[Sourcing] = (),
     ) -> None:
         self.model = model
@@ -43,33 +53,60 @@ class Naming:
             self.given = given(model.forward, args, kwargs)
         except CannotProbe as error:
             self.reason = str(error)
+        except Exception as error:  # `forward` may be a property
+            self.reason = said(error)
         self.record = record
+        self.sizes = sizes
         self.sources = sources
 
     def name(self, trace: Trace) -> Trace:
-        """`trace`, which has roles, with axes."""
-        probes = self.probes(trace)
+        """`trace`, which has roles, with axes; whatever fails, it is a trace still, and says so."""
+        try:
+            return self.named(trace)
+        except Exception as error:
+            return msgspec.structs.replace(trace, notes=(*trace.notes, f"axes are not named: {said(error)}"))
+
+    def named(self, trace: Trace) -> Trace:
+        with undisturbed():
+            probes = self.probes(trace)
+        plain = msgspec.structs.replace(trace, sizes=dict(probes.sizes))
+        named = name_axes(plain, probes.runs, self.sizes)
+        if any(is_formula(axis) for axis in axes_of(named)):
+            more = probes.another()
+            named = name_axes(plain, (*probes.runs, more), self.sizes) if more else without_formulas(named)
+        notes = (*trace.notes, *self.notes(probes, named))
+        named = msgspec.structs.replace(named, sizes={**trace.sizes, **used(named)}, notes=notes)
+        declared = {held.name: held.axes for held in self.given.held if any(held.axes)} if self.given else {}
+        return as_declared(named, declared) if declared else named
+
+    def notes(self, probes: Probes, named: Trace) -> Iterator[str]:
+        """What keeps axes from being named, and what would help."""
         if not probes.runs:
-            note = f"axes are not named: {probes.reason}"
-            return msgspec.structs.replace(trace, notes=(*trace.notes, note))
-        named = name_axes(msgspec.structs.replace(trace, sizes=dict(probes.sizes)), probes.runs)
-        used = {
-            letter for call in named.calls for tensor in call.outputs.values() for letter in letters_in(tensor.axes)
-        }
-        sizes = {letter: size for letter, size in named.sizes.items() if letter in used}
-        return msgspec.structs.replace(named, sizes={**trace.sizes, **sizes})
+            yield f"axes are not named: {probes.reason}"
+        elif len(named.sizes) < len(probes.sizes):
+            left = [size for letter, size in probes.sizes.items() if is_unknown(letter)]
+            for letter, size in named.sizes.items():
+                if letter not in probes.sizes:
+                    left.remove(size)
+            sizes = ", ".join(map(str, left))
+            yield f"axes: nothing tells which of the input's axes ({sizes}) is which; {HOW_TO_DECLARE} says so"
+        for letter, size in self.sizes.items():
+            if named.sizes.get(letter, size) != size:
+                yield f"axes: {letter} is {named.sizes[letter]} in this model, not {size}"
 
     def probes(self, trace: Trace) -> Probes:
         """Of the first source that gives runs at other sizes."""
         told_apart = any(call.role == "cross-attention" for call in trace.calls)
         if self.given is None:
             return Probes({}, reason=self.reason)
+        unmade = any(call.unmade for call in trace.calls)
+        again: Recording = (lambda *forward: name_roles(self.record(*forward))) if unmade else self.record
         reasons: list[str] = []
         for make in (*self.sources, self.configured, self.copied):
             source = make(self.given)
             if source is None:
                 continue
-            probes = probe(source, self.record, told_apart=told_apart)
+            probes = probe(source, again, told_apart=told_apart)
             if probes.runs:
                 return probes
             reasons.append(probes.reason)
@@ -90,4 +127,38 @@ class Naming:
 
     def copied(self, given: Given) -> Source:
         """As it is, in a copy: its own axes stay as they are."""
-        return Source(given, {}, lambda _: (copied(self.model), given))
+        if not is_large(self.model):
+            return Source(given, {}, lambda _: (copied(self.model), given))
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        return Source(given, {}, lambda _: (weightless(self.model, mode), given), within=mode)
+
+
+def declared(axes: bool | str | None) -> dict[str, int]:
+    """The sizes of letters that a user gives. `InputError` if it cannot be read."""
+    return sizes_in(axes) if isinstance(axes, str) else {}
+
+
+def axes_of(trace: Trace) -> Iterator[str | int]:
+    for call in trace.calls:
+        for tensors in (call.inputs, call.outputs, call.unmade):
+            yield from (axis for tensor in tensors.values() for axis in tensor.axes or ())
+
+
+def is_formula(axis: str | int) -> bool:
+    """Whether it is more than a product of letters; that may fit two runs by chance, as the tokens of an expert do."""
+    return isinstance(axis, str) and "·".join(names_in(axis)) != axis
+
+
+def without_formulas(trace: Trace) -> Trace:
+    def axes(_index: int, _place: str, _key: str, tensor: TensorMeta) -> Axes:
+        pairs = zip(tensor.axes or (), tensor.shape, strict=False)
+        return tuple(size if is_formula(axis) else axis for axis, size in pairs) or tensor.shape
+
+    return with_axes(trace, axes)
+
+
+def used(trace: Trace) -> dict[str, int]:
+    """The sizes of those letters that a dim of some result has."""
+    outputs = (tensor for call in trace.calls for tensor in call.outputs.values())
+    letters = {letter for tensor in outputs for axis in tensor.axes or () for letter in names_in(axis)}
+    return {letter: size for letter, size in trace.sizes.items() if letter in letters}

@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from ..letters import NAME, is_unknown
 from ..schema import Call, TensorMeta, Trace
 from .align import align
 from .formulas import Formulas
 from .lengths import settled
 
-__all__ = ["Axes", "letters_in", "name_axes", "with_axes"]
+__all__ = ["Axes", "name_axes", "rename_axes", "with_axes"]
 
 Axes = tuple[str | int, ...]
 
@@ -23,16 +24,17 @@ Shapes = tuple[tuple[int, ...], ...]
 """Of one tensor in each of the runs."""
 
 
-def name_axes(trace: Trace, probes: Sequence[Trace]) -> Trace:
+def name_axes(trace: Trace, probes: Sequence[Trace], declared: Mapping[str, int] | None = None) -> Trace:
     """`trace` with the axes of its tensors, as far as `probes` tell them: runs of the model at other `sizes`.
 
-    A small letter in the sizes is an axis of the input that is not known yet: what attention does with it tells, or
-    else it has no name, and its dims stay numbers. Its sizes are those of the letters that a name was found for.
+    A letter in the sizes that `is_unknown` is an axis of the input of which it is not known yet which: what attention
+    does with it tells, or the one letter of that size in `declared`, or else its dims stay numbers.
     """
     runs = Runs(trace, probes)
-    names = {letter: letter for letter in trace.sizes} | settled(trace, runs.axes)
-    runs.rename({letter: name for letter, name in names.items() if name.isupper()})
-    sizes = {name: trace.sizes[letter] for letter, name in names.items() if name.isupper()}
+    names = {letter: letter for letter in trace.sizes} | settled(trace, runs.axes, declared or {})
+    names = {letter: name for letter, name in names.items() if not is_unknown(name)}
+    runs.rename(names)
+    sizes = {name: trace.sizes[letter] for letter, name in names.items()}
     return with_axes(msgspec.structs.replace(trace, sizes=sizes), runs.axes)
 
 
@@ -93,5 +95,15 @@ def with_axes(trace: Trace, axes: Callable[[int, str, str, TensorMeta], Axes]) -
     return msgspec.structs.replace(trace, calls=tuple(calls))
 
 
-def letters_in(axes: Axes | None) -> set[str]:
-    return {letter for axis in axes or () if isinstance(axis, str) for letter in axis if letter.isalpha()}
+def rename_axes(trace: Trace, names: Mapping[str, str]) -> Trace:
+    """`trace` with other names for some of its letters."""
+
+    def axes(_index: int, _place: str, _key: str, tensor: TensorMeta) -> Axes:
+        return tuple(renamed(axis, names) for axis in tensor.axes or tensor.shape)
+
+    sizes = {names.get(letter, letter): size for letter, size in trace.sizes.items()}
+    return with_axes(msgspec.structs.replace(trace, sizes=sizes), axes)
+
+
+def renamed(axis: str | int, names: Mapping[str, str]) -> str | int:
+    return axis if isinstance(axis, int) else NAME.sub(lambda found: names.get(found[0], found[0]), axis)

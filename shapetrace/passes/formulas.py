@@ -17,13 +17,15 @@ from fractions import Fraction
 from itertools import combinations, combinations_with_replacement
 from math import prod
 
+from ..letters import names_in
+
 __all__ = ["Formulas", "evaluate"]
 
 Sizes = tuple[int, ...]
 """Of one dim, or of one letter, in each of the runs."""
 
-ORDER = "BPSTGHDCFV"
-"""In which letters stand in a formula: P+T, B·H, H·D."""
+FIRST = "BPSTGHDCFV"
+"""In which order letters stand in a formula: P+T, B·H, H·D."""
 
 MOST_FACTORS = 4
 LARGEST_FACTOR = 64
@@ -37,7 +39,7 @@ class Formulas:
     def __init__(self, letters: Mapping[str, Sizes]) -> None:
         changing = [letter for letter, sizes in letters.items() if len(set(sizes)) > 1]
         self.letters = {letter: letters[letter] for letter in sorted(changing, key=in_formula)}
-        self.products = list(products(self.letters))
+        self.products = [list(products(self.letters, count)) for count in range(1, MOST_FACTORS + 1)]
         self.found: dict[Sizes, str | None] = {}
 
     def of(self, sizes: Sizes) -> str | None:
@@ -49,30 +51,34 @@ class Formulas:
     def simplest(self, sizes: Sizes) -> str | None:
         if len(set(sizes)) == 1 or 0 in sizes:
             return None
-        fitting = sorted(set(self.fitting(sizes)))
-        if not fitting or (len(fitting) > 1 and fitting[0][0] == fitting[1][0]):
-            return None
-        return fitting[0][1]
+        fitting: dict[str, int] = {}
+        for least in range(1, MOST_FACTORS + 1):
+            fitting |= {word: cost for cost, word in self.fitting(sizes, least)}
+            if fitting and min(fitting.values()) <= least:
+                break  # what follows is less simple
+        best = [word for word, cost in fitting.items() if cost == min(fitting.values())]
+        return best[0] if len(best) == 1 else None
 
-    def fitting(self, sizes: Sizes) -> Iterator[tuple[int, str]]:
-        """How complex it is, and the formula."""
-        for word, letters, values in self.products:
+    def fitting(self, sizes: Sizes, least: int) -> Iterator[tuple[int, str]]:
+        """Of a kind of which the simplest cost `least` those that fit: what each costs, and the formula."""
+        for word, values in self.products[least - 1]:
             ratio = constant_ratio(sizes, values)
             if ratio is not None and max(ratio.numerator, ratio.denominator) <= LARGEST_FACTOR:
-                yield letters + (ratio != 1) + (ratio.denominator != 1 != ratio.numerator), scaled(word, ratio)
-        yield from self.sums(sizes, 0)
-        for letter, values in self.letters.items():
+                yield least + (ratio != 1) + (ratio.denominator != 1 != ratio.numerator), scaled(word, ratio)
+        if least == 2:
+            yield from self.sums(sizes)
+        for letter, values in self.letters.items() if least == 4 else ():
             if all(size % value == 0 for size, value in zip(sizes, values, strict=True)):
                 rest = tuple(size // value for size, value in zip(sizes, values, strict=True))
-                yield from ((2 + cost, f"{letter}·({word})") for cost, word in self.sums(rest, 0))
+                yield from ((2 + cost, f"{letter}·({word})") for cost, word in self.sums(rest))
 
-    def sums(self, sizes: Sizes, least: int) -> Iterator[tuple[int, str]]:
+    def sums(self, sizes: Sizes) -> Iterator[tuple[int, str]]:
         """A letter, or twice one, and a number; and two letters, with a number or without."""
         for letter, values in self.letters.items():
             for factor in (1, 2):
                 offset = constant_difference(sizes, [factor * value for value in values])
                 if offset:
-                    yield factor + 1 + least, f"{scaled(letter, Fraction(factor))}{offset:+d}"
+                    yield factor + 1, f"{scaled(letter, Fraction(factor))}{offset:+d}"
         for (one, first), (other, second) in combinations(self.letters.items(), 2):
             offset = constant_difference(sizes, [sum(pair) for pair in zip(first, second, strict=True)])
             if offset is not None:
@@ -81,16 +87,14 @@ class Formulas:
 
 def in_formula(letter: str) -> tuple[int, str]:
     """Heads come before their width, as in H·D."""
-    place = ORDER.find(letter)
-    return place if place >= 0 else len(ORDER), letter
+    place = FIRST.find(letter)
+    return place if place >= 0 else len(FIRST), letter
 
 
-def products(letters: Mapping[str, Sizes]) -> Iterator[tuple[str, int, Sizes]]:
-    """Each product of at most a few letters: as it is written, of how many letters, and its sizes."""
-    for count in range(1, MOST_FACTORS + 1):
-        for chosen in combinations_with_replacement(letters, count):
-            values = tuple(prod(each) for each in zip(*(letters[letter] for letter in chosen), strict=True))
-            yield "·".join(chosen), count, values
+def products(letters: Mapping[str, Sizes], count: int) -> Iterator[tuple[str, Sizes]]:
+    """Each product of so many letters: as it is written, and its sizes."""
+    for chosen in combinations_with_replacement(letters, count):
+        yield "·".join(chosen), tuple(prod(each) for each in zip(*map(letters.__getitem__, chosen), strict=True))
 
 
 def constant_ratio(sizes: Sizes, values: Sizes) -> Fraction | None:
@@ -114,7 +118,7 @@ def scaled(word: str, factor: Fraction) -> str:
     return f"{times}{word}{by}"
 
 
-TOKEN = re.compile(r"\d+|[A-Za-z]|[·/+()-]")
+TOKEN = re.compile(r"\d+|[^\W\d]\w*|[·/+()-]")
 
 
 def evaluate(axis: str | int, sizes: Mapping[str, int]) -> int | None:
@@ -122,7 +126,7 @@ def evaluate(axis: str | int, sizes: Mapping[str, int]) -> int | None:
     if isinstance(axis, int):
         return axis
     words = TOKEN.findall(axis)
-    if "".join(words) != axis or any(word.isalpha() and word not in sizes for word in words):
+    if "".join(words) != axis or any(name not in sizes for name in names_in(axis)):
         return None
     value = total(words, sizes)
     return int(value) if value.denominator == 1 else None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..letters import in_order
+from ..letters import in_order, sizes_in
 from ..schema import Trace
 from . import files, modules, registry
 from .blame import Raised, own_traceback
@@ -38,6 +38,8 @@ class Request(msgspec.Struct, frozen=True):
     inputs    a spec each: "ids: int64[2, 4]"
     seed      of torch's random numbers
     ops       whether to record aten ops as well
+    materialise   whether to run fused attention written out
+    axes      sizes of letters, as the user says: "C=768 H=12"
     others    names of options that are not the builder's, for the hint when one is mistyped
     given     those of them that were given
     """
@@ -47,8 +49,10 @@ class Request(msgspec.Struct, frozen=True):
     inputs: tuple[str, ...] = ()
     seed: int = 0
     ops: bool = False
+    axes: str = ""
     others: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
+    materialise: bool = False
 
 
 def find(target: str) -> Place:
@@ -68,6 +72,7 @@ def record(request: Request) -> Trace:
     the request.
     """
     specs = [parse(text) for text in request.inputs]
+    sizes_in(request.axes)  # refused, if it cannot be read, before anything slow begins
     place = find(request.target)
     from ..capture import record as record_forward  # torch, from here on
     from ..capture import trace_of
@@ -78,7 +83,15 @@ def record(request: Request) -> Trace:
         ready = make(place, request.options, specs, seed=request.seed, others=request.others, given=request.given)
         try:
             sources = [lambda plain: source(ready, plain)]
-            recorded = record_forward(ready.model, ready.args, ready.kwargs, ops=request.ops, sources=sources)
+            recorded = record_forward(
+                ready.model,
+                ready.args,
+                ready.kwargs,
+                ops=request.ops,
+                materialise=request.materialise,
+                axes=request.axes or True,
+                sources=sources,
+            )
         except KeyboardInterrupt:
             raise
         except BaseException as error:

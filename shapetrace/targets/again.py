@@ -30,6 +30,7 @@ def source(ready: Ready, plain: Given) -> Source | None:
         if not new:
             return copied(ready.model), plain
         model, args, kwargs = ready.again(new)
-        return model, given(model.forward, args, kwargs)
+        own = copied(model) if model is ready.model else model  # a target that is a model, or gives one again and again
+        return own, given(own.forward, args, kwargs)
 
     return Source(plain, letters, build)

@@ -1,0 +1,51 @@
+"""Axes as the author of a model has declared them for its inputs: their names are used, and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ..schema import TensorMeta, Trace
+from .axes import Axes, rename_axes, with_axes
+
+__all__ = ["as_declared"]
+
+Declared = Mapping[str, tuple[str | None, ...]]
+"""Key of an input of the model -> the name of each of its dims; None where it has none."""
+
+
+def as_declared(trace: Trace, declared: Declared) -> Trace:
+    """`trace` with the names of `declared` for its axes; a note says where they contradict each other, or what ran."""
+    given = trace.calls[0].inputs if trace.calls else {}
+    names: dict[str, str] = {}
+    sizes: dict[str, int] = {}
+    own: dict[int | None, list[str | int]] = {}
+    wrong: dict[str, None] = {}
+    for key, dims in declared.items():
+        tensor = given.get(key)
+        if tensor is None or len(dims) != len(tensor.shape):
+            continue
+        axes: list[str | int] = list(tensor.axes or tensor.shape)
+        for dim, (name, axis, size) in enumerate(zip(dims, tuple(axes), tensor.shape, strict=True)):
+            if name is None:
+                continue
+            if sizes.setdefault(name, size) != size:
+                wrong[f"{key} is declared with {name}={size}, but {name} is {sizes[name]} elsewhere"] = None
+            elif isinstance(axis, int):
+                axes[dim] = name
+            elif names.setdefault(axis, name) != name:
+                wrong[f"{key} is declared with {name!r} where the same axis is {names[axis]!r} elsewhere"] = None
+        own[tensor.number] = axes
+    renamed = rename_axes(trace, {axis: name for axis, name in names.items() if axis != name and axis.isidentifier()})
+    found = with_axes(renamed, lambda _index, _place, _key, tensor: whole(tensor, own.get(tensor.number)))
+    known = {**sizes, **found.sizes}
+    return msgspec.structs.replace(found, sizes=known, notes=(*found.notes, *(f"axes: {said}" for said in wrong)))
+
+
+def whole(tensor: TensorMeta, declared: list[str | int] | None) -> Axes:
+    """The axes of a tensor, and what is declared of its dims that are numbers."""
+    axes = tensor.axes or tensor.shape
+    if declared is None or tensor.number is None or len(declared) != len(axes):
+        return axes
+    return tuple(name if isinstance(axis, int) else axis for axis, name in zip(axes, declared, strict=True))
