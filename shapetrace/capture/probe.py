@@ -128,7 +128,7 @@ class Prober:
             yield groups
 
     def found_groups(self, likely: list[Groups]) -> tuple[Groups, Settings]:
-        """Of the groups that can be changed all at once the first, unless of the likeliest more can be one by one: of the
+        """The first groups that can all be changed at once, unless of the likeliest more can be one by one: of the
         tensors in a cache, those dims that are no width."""
         found = next(((groups, inputs) for groups in likely if (inputs := self.working(groups))), ({}, NOTHING))
         has_cache = len({tensor.name for tensor in self.held}) < len(self.held)
@@ -166,9 +166,10 @@ class Prober:
 
     def works(self, choice: Choice) -> bool:
         try:
-            model, args, kwargs = self.built(choice, 0)
-            with self.source.within:
-                model(*args, **kwargs)
+            for number in (0, 1):
+                model, args, kwargs = self.built(choice, number)
+                with self.source.within:
+                    model(*args, **kwargs)
         except FAILURES as error:
             self.fails(error)
             return False
