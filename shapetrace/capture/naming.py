@@ -68,6 +68,8 @@ class Naming:
             return msgspec.structs.replace(trace, notes=(*trace.notes, f"axes are not named: {said(error)}"))
 
     def named(self, trace: Trace) -> Trace:
+        if not trace.calls:
+            return trace
         with undisturbed():
             probes = self.probes(trace)
         plain = msgspec.structs.replace(trace, sizes=dict(probes.sizes))

@@ -44,7 +44,10 @@ def input_settings(sizes: Mapping[str, int]) -> Iterator[Settings]:
 
 def first_apart(sizes: Mapping[str, int], several: Iterable[Settings]) -> Iterator[Settings]:
     """The first of several settings in which no letter is confused with another."""
-    yield from [settings for settings in several if are_apart(sizes, settings)][:1]
+    for settings in several:
+        if are_apart(sizes, settings) and all(settings[0][letter] != settings[1][letter] for letter in sizes):
+            yield settings
+            return
 
 
 def are_apart(sizes: Mapping[str, int], settings: Settings) -> bool:

@@ -37,9 +37,15 @@ def as_declared(trace: Trace, declared: Declared) -> Trace:
             elif names.setdefault(axis, name) != name:
                 wrong[f"{key} is declared with {name!r} where the same axis is {names[axis]!r} elsewhere"] = None
         own[tensor.number] = axes
-    renamed = rename_axes(trace, {axis: name for axis, name in names.items() if axis != name and axis.isidentifier()})
+    new = {axis: name for axis, name in names.items() if axis != name and axis.isidentifier()}
+    for axis, name in dict(new).items():
+        if name in trace.sizes and name not in new:
+            key = next(key for key, dims in declared.items() if name in dims)
+            wrong[f"{key} is declared with {name!r} where another axis of the trace is {name!r}"] = None
+            del new[axis]
+    renamed = rename_axes(trace, new)
     found = with_axes(renamed, lambda _index, _place, _key, tensor: whole(tensor, own.get(tensor.number)))
-    known = {**sizes, **found.sizes}
+    known = {**found.sizes, **{name: size for name, size in sizes.items() if name not in found.sizes}}
     return msgspec.structs.replace(found, sizes=known, notes=(*found.notes, *(f"axes: {said}" for said in wrong)))
 
 
