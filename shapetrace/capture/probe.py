@@ -104,7 +104,8 @@ class Prober:
         likely = list(self.guesses())
         if not self.told_apart:
             groups = next(iter(likely), {})
-            yield from self.first_apart(groups, input_settings(self.input_sizes(groups)), settings(self.source.letters))
+            every = list(settings(self.source.letters))
+            yield from self.first_apart(groups, input_settings(self.input_sizes(groups), self.table(every[0])), every)
         groups, inputs = self.found_groups(likely)
         own = self.found_letters()
         yield from self.first_apart(groups, [inputs], [own])
@@ -142,7 +143,8 @@ class Prober:
 
     def working(self, groups: Groups) -> Settings | None:
         """Sizes for the groups that the model runs with."""
-        every = input_settings(self.input_sizes(groups)) if groups else ()
+        own = next(settings(self.source.letters))
+        every = input_settings(self.input_sizes(groups), self.table(own)) if groups else ()
         return next((inputs for inputs in every if self.works(Choice(groups, inputs, NOTHING))), None)
 
     def found_letters(self) -> Settings:
@@ -156,6 +158,9 @@ class Prober:
                     found = merged(found, own)
                     break
         return found
+
+    def table(self, own: Settings) -> dict[str, tuple[int, ...]]:
+        return {letter: (self.source.letters[letter], *(run[letter] for run in own)) for letter in own[0]}
 
     def input_sizes(self, groups: Groups) -> dict[str, int]:
         return {letter: self.held[number].shape[dim] for letter, ((number, dim), *_) in groups.items()}
