@@ -79,8 +79,8 @@ class Naming:
         named = name_axes(plain, probes.runs, self.sizes)
         is_chance = any(map(goes_by_values, trace.calls))
         if is_chance or any(is_formula(axis) for axis in axes_of(named)):
-            more = probes.another() if probes.runs else None
-            named = name_axes(plain, (*probes.runs, more), self.sizes) if more else without_formulas(named)
+            more = probes.more(2 if is_chance else 1)
+            named = name_axes(plain, (*probes.runs, *more), self.sizes) if more else without_formulas(named)
         notes = (*trace.notes, *self.notes(probes, named))
         named = msgspec.structs.replace(named, sizes={**trace.sizes, **used(named)}, notes=notes)
         declared = {held.name: held.axes for held in self.given.held if any(held.axes)} if self.given else {}
