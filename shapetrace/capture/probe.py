@@ -52,7 +52,7 @@ class Probes(msgspec.Struct, frozen=True):
 
     sizes     of the letters in the plain run, and of axes of the input that have none yet
     runs      each a trace with sizes of its own; none if the model does not run at any others
-    more      gives more runs, with values in another order, that confirm what the others tell: one at other sizes, or
+    more      gives more runs, with other values, that confirm what the others tell: one at other sizes, or
               so many, some of them at sizes that there were; none if the model does not run there
     reason    why there are none
     """
@@ -206,7 +206,7 @@ class Prober:
         for letter, dims in choice.groups.items():
             for number, dim in dims:
                 shapes.setdefault(number, list(given.held[number].shape))[dim] = inputs[letter]
-        args, kwargs = given.at({number: tuple(shape) for number, shape in shapes.items()}, seed=run, shuffled=run > 1)
+        args, kwargs = given.at({number: tuple(shape) for number, shape in shapes.items()}, seed=run, redrawn=run > 1)
         return model, args, kwargs
 
     def widened(self, given: Given, width: int | None) -> dict[int, list[int]]:
