@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 
 from .errors import FileError
-from .files import BEGIN, encode, load, write
+from .files import BEGIN, encode, shown, write
 from .schema import Trace
 
 __all__ = ["Golden", "golden"]
@@ -67,10 +67,7 @@ class Golden:
                 f"{name!r} is no name of a golden trace: it is made of letters, digits and any of ._-+=[]; "
                 "the file is called NAME.jsonl"
             )
-        try:
-            trouble = self._run.hold(trace, own_name(self._item) if name is None else name, self._item)
-        except FileError as error:
-            trouble = str(error)
+        trouble = self._run.hold(trace, own_name(self._item) if name is None else name, self._item)
         if trouble:
             pytest.fail(trouble, pytrace=False)
 
@@ -144,25 +141,31 @@ class Run:
 
     def hold(self, trace: Trace, name: str, item: pytest.Item) -> str:
         """What is to be said of a trace that is not the golden one; empty if it is, or has been written."""
-        from .golden import accept, differences
-
-        self.seen.used.add(name)
         path = self.folder / f"{name}.jsonl"
-        command = self.command(item)
-        if self.is_update:
-            other = self.claim(name, trace, item.nodeid)
-            if other:
-                return f"{self.shown(path)}: {other} keeps another trace in it; give each a name: golden(trace, NAME)"
-            if accept(path, trace):
-                self.seen.written.add(name)
-            return ""
-        if not os.path.lexists(path):
-            return f"{self.shown(path)} is not there: no trace has been accepted yet\nto make it: {command}"
+        self.seen.used.add(name)
         try:
-            changes = differences(load(path), trace)
+            trouble = self.write(trace, path, item) if self.is_update else self.compare(trace, path, item)
         except FileError as error:
-            return f"{error}\nto write it anew: {command}"
-        return changes and f"the trace is not the one in {self.shown(path)}\n{changes}\nif this is meant: {command}"
+            trouble = str(error)
+        return trouble.replace(shown(self.folder), self.here(self.folder))
+
+    def compare(self, trace: Trace, path: Path, item: pytest.Item) -> str:
+        from .golden import differences, kept
+
+        test = "::".join((self.here(item.path), *parts(item)))
+        accepting = shlex.join(("pytest", "--update-traces", test))
+        changes = differences(kept(path, accepting), trace)
+        return changes and f"the trace is not the one in {shown(path)}\n{changes}\nif this is meant: {accepting}"
+
+    def write(self, trace: Trace, path: Path, item: pytest.Item) -> str:
+        from .golden import accept
+
+        other = self.claim(path.stem, trace, item.nodeid)
+        if other:
+            return f"{shown(path)}: {other} keeps another trace in it; give each a name: golden(trace, NAME)"
+        if accept(path, trace):
+            self.seen.written.add(path.stem)
+        return ""
 
     def claim(self, name: str, trace: Trace, test: str) -> str:
         """The test that has kept something else under `name` in this run; empty if none has.
@@ -178,16 +181,11 @@ class Run:
         others = sorted(self.claims.glob(f"{mine.name.partition('-')[0]}-*"))
         return next((other.read_text("utf-8") for other in others if other != mine), "")
 
-    def command(self, item: pytest.Item) -> str:
-        """How to accept what a test makes."""
-        test = "::".join((self.shown(item.path), *parts(item)))
-        return shlex.join(("pytest", "--update-traces", test))
-
-    def shown(self, path: Path) -> str:
+    def here(self, path: Path) -> str:
         """The path as seen from where pytest was called."""
         with suppress(ValueError):  # on another drive
-            return os.path.relpath(path, self.config.invocation_params.dir)
-        return str(path)
+            return shown(os.path.relpath(path, self.config.invocation_params.dir))
+        return shown(path)
 
     # --- hooks --------------------------------------------------------------------------------------------------------
 
@@ -221,10 +219,10 @@ class Run:
             shutil.rmtree(self.claims, ignore_errors=True)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        lines = [f"{self.shown(self.folder / name)}.jsonl: written" for name in sorted(self.seen.written)]
+        lines = [f"{self.here(self.folder / f'{name}.jsonl')}: written" for name in sorted(self.seen.written)]
         if self.seen.used and self.seen.is_all and is_whole(self.config):
             orphans = (path for path in self.traces() if path.stem not in self.seen.used)
-            lines += (f"{self.shown(path)}: no test has used it; remove it if nothing else does" for path in orphans)
+            lines += (f"{self.here(path)}: no test has used it; remove it if nothing else does" for path in orphans)
         if lines:
             terminalreporter.section("golden traces")
             for line in lines:
