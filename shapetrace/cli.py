@@ -13,8 +13,8 @@ import msgspec
 import typer
 
 from . import __version__, files
-from .arguments import All, Axes, Copies, Depth, Inputs, Materialise, Ops, Output, Seed, Shape, Width, model_names, size
 from .errors import ShapetraceError, TargetError
+from .options import All, Axes, Copies, Depth, Inputs, Materialise, Ops, Output, Seed, Shape, Width, model_names, size
 from .streams import aside, complain, hush, say, set_encoding
 from .view import View, emit, view_of
 

@@ -32,10 +32,10 @@ MAY_IMPORT = {
     "view": "msgspec errors schema files streams renderers",
     "golden": "msgspec errors schema files",
     "check": "msgspec errors files streams targets golden",
-    "arguments": "typer targets renderers",
+    "options": "typer targets renderers",
     "__init__": "errors schema files records",
     "pytest_plugin": "pytest errors schema files golden",
-    "cli": "msgspec typer __init__ errors schema files records streams view passes targets renderers check arguments",
+    "cli": "msgspec typer __init__ errors schema files records streams view passes targets renderers check options",
     "__main__": "cli",
     "models": "torch",
 }

@@ -1,4 +1,4 @@
-"""What the commands of the command line take; targets and renderers are imported when there is something to read."""
+"""The options of the commands. Each is read here; what reads it is imported when it is given."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ __all__ = [
     "Shape",
     "Width",
     "model_names",
+    "number",
     "size",
 ]
 
