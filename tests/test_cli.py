@@ -301,7 +301,8 @@ def test_a_forward_that_raises_is_shown_until_then_followed_by_its_own_traceback
     ]
     assert lines[5].startswith("shapetrace: raised in ")
     assert lines[-1] == (
-        "shapetrace: net.py:fails: the forward of Net raised this; --output FILE.jsonl keeps what ran until then"
+        "shapetrace: net.py:fails: the forward of Net raised this; "
+        "shapetrace run … --output FILE.jsonl keeps what ran until then"
     )
 
 
