@@ -238,7 +238,7 @@ B=2 T=4 C=8 H=2 D=4 F=32 V=16 L=2   float32 cpu
 13.3 kB in activations · 2 copies, 512 B: contiguous 2
 bytes      copy    made by     in
 256 B  ×2  concat  contiguous  blocks.*.attention
-           head_output.transpose(1, 2) was not contiguous · attention.py:83
+           head_output.transpose(1, 2) was not contiguous · attention.py:113
 copies inside of functions, as matmul makes them, are seen with --ops
 """
 

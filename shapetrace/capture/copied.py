@@ -1,24 +1,49 @@
-"""A copy of a model to run in its place: with tensors of its own, and without anybody's hooks."""
+"""A copy of a model to run in its place: with tensors of its own, and without anybody's hooks.
+
+What only a copy of its own could have, an open file for one, cannot be copied, and the copy raises that. Functions that
+stand on a module in the place of its methods get a copy of what they hold, or they would run the model itself.
+"""
 
 from __future__ import annotations
 
 import copy
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
 from itertools import chain
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode
 
-__all__ = ["copied", "is_large", "weightless"]
+__all__ = ["Copies", "copied", "is_large", "weightless"]
 
-HOOKS = [
-    name
-    for name in vars(nn.Module())
-    if name.endswith(("_hooks", "_hooks_with_kwargs", "_hooks_always_called")) and "state_dict" not in name
-]
+HOOKS = [name for name in vars(nn.Module()) if name.endswith("_hooks") and "state_dict" not in name]
 
 LARGE = 1 << 28
 """Bytes of parameters and buffers from which on a copy has none."""
+
+LOCKS: dict[type, Callable[[], object]] = {type(make()): make for make in (threading.Lock, threading.RLock)}
+
+
+class Copies(TorchFunctionMode):
+    """While something is copied deeply, `of` says what each of its tensors, but for parameters, becomes."""
+
+    def __init__(self, of: Callable[[torch.Tensor, dict[int, Any]], object]) -> None:
+        super().__init__()
+        self.of = of
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        if func is not torch.Tensor.__deepcopy__:
+            return func(*args, **(kwargs or {}))
+        tensor, memo = args
+        if id(tensor) not in memo:
+            memo[id(tensor)] = self.of(tensor, memo)
+        return memo[id(tensor)]
 
 
 def is_large(model: nn.Module) -> bool:
@@ -27,20 +52,91 @@ def is_large(model: nn.Module) -> bool:
 
 def copied(model: nn.Module) -> nn.Module:
     """Raises what copying one of the model's attributes raises."""
-    return without_hooks(copy.deepcopy(model))
+    with Copies(detached):
+        return copied_with(model, {})
 
 
 def weightless(model: nn.Module, mode: FakeTensorMode) -> nn.Module:
     """A copy whose parameters and buffers have a shape and no memory, to be run under `mode`."""
-    fakes: dict[int, Any] = {}
-    for tensor in chain(model.parameters(), model.buffers()):
-        fakes[id(tensor)] = mode.from_tensor(tensor)
-    return without_hooks(copy.deepcopy(model, fakes))
+    tensors = chain(model.parameters(), model.buffers())
+    fakes: dict[int, Any] = {id(tensor): mode.from_tensor(tensor) for tensor in tensors}
+    with Copies(lambda tensor, _: mode.from_tensor(tensor.detach())):
+        return copied_with(model, fakes)
 
 
-def without_hooks(model: nn.Module) -> nn.Module:
+def detached(tensor: torch.Tensor, memo: dict[int, Any]) -> object:
+    """A copy that shares memory with the copies of what the tensor shares it with; torch copies no result of autograd,
+    as a model holds that keeps its attention weights."""
+    if tensor.is_leaf:
+        return torch.Tensor.__deepcopy__(tensor, memo)
+    return torch.Tensor.__deepcopy__(tensor.detach(), memo).requires_grad_(tensor.requires_grad)
+
+
+def copied_with(model: nn.Module, memo: dict[int, Any]) -> nn.Module:
+    """A copy of `model` that has what is in `memo` for what has this id in the model."""
+    functions = Functions(memo)
     for module in model.modules():
-        for name in HOOKS:
-            if hooks := module.__dict__.get(name):
-                hooks.clear()
-    return model
+        for name, value in vars(module).items():
+            if name in HOOKS and value:
+                memo[id(value)] = OrderedDict((key, hook) for key, hook in value.items() if is_of_torch(hook))
+            elif type(value) in LOCKS:
+                memo[id(value)] = LOCKS[type(value)]()
+            elif isinstance(value, torch.Generator):
+                memo[id(value)] = value.clone_state()
+            elif isinstance(value, FunctionType):
+                functions.add(value)
+    own = copy.deepcopy(model, memo)
+    functions.fill()
+    for module, its in zip(model.modules(), own.modules(), strict=True):
+        for name, value in vars(module).items():
+            if isinstance(value, FunctionType):
+                vars(its)[name] = memo.get(id(value), value)  # from Python 3.13 on a deep copy leaves functions alone
+    return own
+
+
+class Functions:
+    """Copies of functions that hold, or have as a global, a module or a method of one; made before what they hold."""
+
+    def __init__(self, memo: dict[int, Any]) -> None:
+        self.memo = memo
+        self.cells: list[tuple[CellType, CellType]] = []
+        self.globals: list[tuple[FunctionType, list[str]]] = []
+
+    def add(self, function: FunctionType) -> None:
+        names = [name for name in function.__code__.co_names if is_of_module(function.__globals__.get(name))]
+        closure = function.__closure__ or ()
+        if id(function) in self.memo or not (closure or names):
+            return
+        own = tuple(CellType() for _ in closure)
+        place = dict(function.__globals__) if names else function.__globals__
+        made = FunctionType(function.__code__, place, function.__name__, function.__defaults__, own)
+        made.__kwdefaults__, made.__dict__ = function.__kwdefaults__, dict(function.__dict__)
+        self.memo[id(function)] = made
+        self.globals.append((made, names))
+        for cell, its in zip(closure, own, strict=True):
+            with suppress(ValueError):  # it is empty until what it is for has been assigned
+                held = cell.cell_contents
+                self.cells.append((cell, its))
+                if isinstance(held, FunctionType):
+                    self.add(held)
+
+    def fill(self) -> None:
+        """Once the model is copied: a copy of what each cell and each such global holds."""
+        for cell, its in self.cells:
+            its.cell_contents = self.copy(cell.cell_contents)
+        for made, names in self.globals:
+            made.__globals__.update({name: self.copy(made.__globals__[name]) for name in names})
+
+    def copy(self, held: Any) -> Any:
+        if isinstance(held, FunctionType):
+            return self.memo.get(id(held), held)
+        return held if isinstance(held, ModuleType) else copy.deepcopy(held, self.memo)
+
+
+def is_of_module(value: object) -> bool:
+    return isinstance(value.__self__ if isinstance(value, MethodType) else value, nn.Module)
+
+
+def is_of_torch(hook: object) -> bool:
+    """Hooks that torch itself sets are part of the model: one normalises a weight before it is used."""
+    return str(getattr(hook, "__module__", "")).startswith("torch.nn.")

@@ -1,7 +1,8 @@
 """What a forward was given, kept so that it can be given again at other sizes.
 
-Of the tensors nothing stays alive: integers and booleans, which the model may look up or branch on, are copied, and of
-floats only the form is kept. At another size a dim repeats itself, or is cut off.
+It is copied before the forward runs, which may change it: a cache grows. Of large floats only the form is kept, so that
+no memory is; integers, which the model may look up, and what is small, which it may branch on, are copied. At another
+size a dim repeats itself, or is cut off.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ from typing import Any
 
 import msgspec
 import torch
-from torch.utils import _pytree as pytree
 
 from .annotations import annotated_axes
-from .structures import ARGUMENTS
+from .copied import Copies
+from .structures import collect
 from .tensors import PLAIN
 from .undisturbed import without_modes
 
 __all__ = ["CannotProbe", "Given", "Held", "given"]
 
-MOST_COPIED = 1 << 22
-"""Elements of an integer tensor that are worth keeping."""
+MOST_INTEGERS, MOST_FLOATS = 1 << 22, 1 << 16
+"""Elements of a tensor whose values are worth keeping."""
 
 
 class CannotProbe(Exception):
@@ -31,7 +32,10 @@ class CannotProbe(Exception):
 
 
 class Held(msgspec.Struct, frozen=True):
-    """A tensor that was given: its name among the arguments, its axes if declared, its values if they are integers."""
+    """A tensor that was given: its name among the arguments, its axes if declared, its values if they are kept.
+
+    twin   the number of an earlier one that is the very same tensor
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -39,6 +43,8 @@ class Held(msgspec.Struct, frozen=True):
     dtype: torch.dtype
     device: torch.device
     values: torch.Tensor | None
+    requires_grad: bool
+    twin: int | None
 
     @property
     def is_float(self) -> bool:
@@ -46,32 +52,39 @@ class Held(msgspec.Struct, frozen=True):
 
     def at(self, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
         """Such a tensor in another shape of the same rank."""
-        if self.values is None:
-            drawn = torch.randn(shape, generator=generator)
-            return drawn.to(self.device, self.dtype)
         values = self.values
+        if values is None:
+            values = torch.randn(shape, generator=generator) if self.is_float else torch.zeros(shape)
+            return values.to(self.device, self.dtype).requires_grad_(self.requires_grad)
         for dim, (size, old) in enumerate(zip(shape, self.shape, strict=True)):
             if size != old:
                 values = values.index_select(dim, torch.arange(size, device=values.device) % max(old, 1))
-        return values.clone()
+        return values.clone().requires_grad_(self.requires_grad)
+
+
+class Stand:
+    """Stands where a tensor was, in a copy of the arguments."""
 
 
 class Given(msgspec.Struct, frozen=True):
-    """The arguments of a forward. `held` are their tensors; `others` is all else, in its place."""
+    """The arguments of a forward, with one of `stands` in the place of each of their tensors, which are `held`."""
 
     held: tuple[Held, ...]
-    others: list[Any]
-    places: dict[int, int]
-    form: pytree.TreeSpec
+    stands: tuple[Stand, ...]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
 
     def at(self, shapes: Mapping[int, tuple[int, ...]], seed: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments again, those tensors whose number is in `shapes` in another shape."""
         generator = torch.Generator().manual_seed(seed)
-        leaves = list(map(again, self.others))
-        for number, place in self.places.items():
-            tensor = self.held[number]
-            leaves[place] = tensor.at(shapes.get(number, tensor.shape), generator)
-        args, kwargs = pytree.tree_unflatten(leaves, self.form)
+        made: list[torch.Tensor] = []
+        for number, tensor in enumerate(self.held):
+            shape = shapes.get(number, tensor.shape)
+            is_same = tensor.twin is not None and tuple(made[tensor.twin].shape) == shape
+            made.append(made[tensor.twin or 0] if is_same else tensor.at(shape, generator))
+        memo: dict[int, Any] = {id(stand): tensor for stand, tensor in zip(self.stands, made, strict=True)}
+        with Copies(lambda tensor, _: tensor.detach().clone()):
+            args, kwargs = copy.deepcopy((self.args, self.kwargs), memo)
         return args, kwargs
 
 
@@ -81,59 +94,68 @@ def given(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[st
     `CannotProbe` if there is something in it that cannot be made again.
     """
     try:
-        with without_modes(), torch._C.DisableTorchFunction():
-            return taken(forward, args, kwargs)
+        with without_modes():
+            return Taking(forward).taken(args, kwargs)
     except CannotProbe:
         raise
     except Exception as error:  # a structure of the user's may fail when it is looked into, or hold itself
         raise CannotProbe(f"its arguments cannot be copied: {type(error).__name__}") from None
 
 
-def taken(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Given:
-    paths, form = pytree.tree_flatten_with_path((args, dict(kwargs)))
-    names, declared = positions(forward, len(args)), annotated_axes(forward)
-    held: list[Held] = []
-    others: list[Any] = []
-    places: dict[int, int] = {}
-    for index, (path, leaf) in enumerate(paths):
-        if isinstance(leaf, torch.Tensor):
-            places[len(held)] = index
-            name = named(path, names)
-            held.append(hold(name, leaf, declared[name](leaf.dim()) if name in declared and len(path) == 2 else ()))
-            others.append(None)
-        else:
-            others.append(leaf)
-    return Given(tuple(held), others, places, form)
+class Taking:
+    """A copy of the arguments in the making."""
+
+    def __init__(self, forward: Callable[..., Any]) -> None:
+        self.names = positions(forward)
+        self.declared = annotated_axes(forward)
+        self.held: list[Held] = []
+        self.stands: list[Stand] = []
+        self.first: dict[int, int] = {}
+
+    def taken(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Given:
+        names = [*self.names, *map(str, range(len(self.names), len(args)))]
+        own = tuple(self.copy(name, value) for name, value in zip(names, args, strict=False))
+        named = {name: self.copy(name, value) for name, value in kwargs.items()}
+        return Given(tuple(self.held), tuple(self.stands), own, named)
+
+    def copy(self, name: str, value: Any) -> Any:
+        """Of one argument: the tensors that it shows go first, in their order, then those that it hides, as a cache."""
+        memo: dict[int, Any] = {}
+        with torch._C.DisableTorchFunction():
+            shown = collect(value, "", {})
+            for _, tensor in shown:
+                if id(tensor) not in memo:
+                    memo[id(tensor)] = self.stand(name, tensor, is_whole=tensor is value)
+        with Copies(lambda tensor, _: self.stand(name, tensor, is_whole=False)):
+            return copy.deepcopy(value, memo)
+
+    def stand(self, name: str, tensor: torch.Tensor, *, is_whole: bool) -> Stand:
+        with torch._C.DisableTorchFunction():
+            axes = self.declared[name](tensor.dim()) if is_whole and name in self.declared else ()
+            twin = self.first.setdefault(id(tensor), len(self.held))
+            self.held.append(hold(name, tensor, axes, twin if twin < len(self.held) else None))
+        self.stands.append(Stand())
+        return self.stands[-1]
 
 
-def hold(name: str, tensor: torch.Tensor, axes: tuple[str | None, ...]) -> Held:
+def hold(name: str, tensor: torch.Tensor, axes: tuple[str | None, ...], twin: int | None) -> Held:
     if type(tensor) not in PLAIN or tensor.layout != torch.strided or tensor.is_nested or tensor.is_quantized:
         kind = type(tensor).__name__ if type(tensor) not in PLAIN else "sparse, nested or quantised tensor"
         raise CannotProbe(f"it is given a {kind}")
-    is_kept = not (tensor.dtype.is_floating_point or tensor.dtype.is_complex) and tensor.numel() <= MOST_COPIED
+    is_float = tensor.dtype.is_floating_point or tensor.dtype.is_complex
+    is_kept = tensor.numel() <= (MOST_FLOATS if is_float else MOST_INTEGERS)
     values = tensor.detach().clone() if is_kept else None
-    return Held(name, tuple(tensor.shape), axes or (None,) * tensor.dim(), tensor.dtype, tensor.device, values)
+    return Held(
+        name, tuple(tensor.shape), axes or (None,) * tensor.dim(), tensor.dtype, tensor.device, values,
+        tensor.requires_grad, twin,
+    )  # fmt: skip
 
 
-def again(leaf: Any) -> Any:
-    """What is no tensor: a number as it is, anything else as a copy, for the model may change it."""
-    return (
-        leaf if type(leaf) in ARGUMENTS or isinstance(leaf, str | torch.dtype | torch.device) else copy.deepcopy(leaf)
-    )
-
-
-def positions(forward: Callable[..., Any], count: int) -> list[str]:
-    """The names of the first parameters of `forward`; numbers where it has none."""
+def positions(forward: Callable[..., Any]) -> list[str]:
+    """The names of the parameters of `forward` that can be given by position."""
     try:
         parameters = list(inspect.signature(forward).parameters.values())
     except (TypeError, ValueError):
-        parameters = []
+        return []
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    names = [parameter.name for parameter in parameters if parameter.kind in kinds]
-    return [*names, *map(str, range(len(names), count))]
-
-
-def named(path: tuple[Any, ...], names: list[str]) -> str:
-    """The name of the argument that a leaf is in."""
-    kind, entry = path[0], path[1]
-    return names[entry.idx] if kind.idx == 0 else str(entry.key)
+    return [parameter.name for parameter in parameters if parameter.kind in kinds]

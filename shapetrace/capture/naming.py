@@ -10,14 +10,17 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ..letters import is_unknown, names_in, sizes_in
-from ..passes.axes import name_axes
+from ..passes.axes import Axes, name_axes, with_axes
 from ..passes.declared import as_declared
 from ..passes.roles import name_roles
-from ..schema import Trace
+from ..passes.widths import name_widths
+from ..schema import TensorMeta, Trace
 from .copied import copied, is_large, weightless
 from .given import CannotProbe, Given, given
 from .probe import Probes, Recording, Sizes, Source, probe
 from .rebuild import letters_of, rebuilt
+from .recorder import said
+from .undisturbed import undisturbed
 
 __all__ = ["Naming", "Sourcing", "declared"]
 
@@ -51,26 +54,49 @@ class Naming:
             self.given = given(model.forward, args, kwargs)
         except CannotProbe as error:
             self.reason = str(error)
+        except Exception as error:  # `forward` may be a property
+            self.reason = said(error)
         self.record = record
         self.sizes = sizes
         self.sources = sources
 
     def name(self, trace: Trace) -> Trace:
-        """`trace`, which has roles, with axes."""
-        probes = self.probes(trace)
-        named = name_axes(msgspec.structs.replace(trace, sizes=dict(probes.sizes)), probes.runs, self.sizes)
-        notes = (*trace.notes, *self.notes(probes, named))
-        named = msgspec.structs.replace(named, sizes={**trace.sizes, **used(named)}, notes=notes)
+        """`trace`, which has roles, with axes; whatever fails, it is a trace still, and says so."""
+        try:
+            return self.named(trace)
+        except Exception as error:
+            return msgspec.structs.replace(trace, notes=(*trace.notes, f"axes are not named: {said(error)}"))
+
+    def named(self, trace: Trace) -> Trace:
+        if not trace.calls:
+            return trace
+        with undisturbed():
+            probes = self.probes(trace)
+        plain = msgspec.structs.replace(trace, sizes=dict(probes.sizes))
+        named = name_axes(plain, probes.runs, self.sizes)
+        if any(is_formula(axis) for axis in axes_of(named)):
+            more = probes.another()
+            named = name_axes(plain, (*probes.runs, more), self.sizes) if more else without_formulas(named)
+        notes = (*trace.notes, *self.unnamed(probes, named))
+        named = name_widths(msgspec.structs.replace(named, sizes={**trace.sizes, **used(named)}), self.sizes)
+        named = msgspec.structs.replace(named, notes=(*notes, *self.contradicted(named)))
         declared = {held.name: held.axes for held in self.given.held if any(held.axes)} if self.given else {}
         return as_declared(named, declared) if declared else named
 
-    def notes(self, probes: Probes, named: Trace) -> Iterator[str]:
+    def unnamed(self, probes: Probes, named: Trace) -> Iterator[str]:
         """What keeps axes from being named, and what would help."""
         if not probes.runs:
             yield f"axes are not named: {probes.reason}"
         elif len(named.sizes) < len(probes.sizes):
-            unknown = ", ".join(str(size) for letter, size in probes.sizes.items() if is_unknown(letter))
-            yield f"axes: nothing tells which of the input's axes ({unknown}) is which; {HOW_TO_DECLARE} says so"
+            left = [size for letter, size in probes.sizes.items() if is_unknown(letter)]
+            for letter, size in named.sizes.items():
+                if letter not in probes.sizes:
+                    left.remove(size)
+            sizes = ", ".join(map(str, left))
+            yield f"axes: nothing tells which of the input's axes ({sizes}) is which; {HOW_TO_DECLARE} says so"
+
+    def contradicted(self, named: Trace) -> Iterator[str]:
+        """Sizes that the user gives, and the model has not."""
         for letter, size in self.sizes.items():
             if named.sizes.get(letter, size) != size:
                 yield f"axes: {letter} is {named.sizes[letter]} in this model, not {size}"
@@ -117,6 +143,25 @@ class Naming:
 def declared(axes: bool | str | None) -> dict[str, int]:
     """The sizes of letters that a user gives. `InputError` if it cannot be read."""
     return sizes_in(axes) if isinstance(axes, str) else {}
+
+
+def axes_of(trace: Trace) -> Iterator[str | int]:
+    for call in trace.calls:
+        for tensors in (call.inputs, call.outputs, call.unmade):
+            yield from (axis for tensor in tensors.values() for axis in tensor.axes or ())
+
+
+def is_formula(axis: str | int) -> bool:
+    """Whether it is more than a product of letters; that may fit two runs by chance, as the tokens of an expert do."""
+    return isinstance(axis, str) and "·".join(names_in(axis)) != axis
+
+
+def without_formulas(trace: Trace) -> Trace:
+    def axes(_index: int, _place: str, _key: str, tensor: TensorMeta) -> Axes:
+        pairs = zip(tensor.axes or (), tensor.shape, strict=False)
+        return tuple(size if is_formula(axis) else axis for axis, size in pairs) or tensor.shape
+
+    return with_axes(trace, axes)
 
 
 def used(trace: Trace) -> dict[str, int]:

@@ -6,8 +6,10 @@ afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from itertools import product
 from typing import Any, cast
 
 import msgspec
@@ -16,18 +18,18 @@ from torch import nn
 from ..schema import Trace
 from .given import Given
 from .groups import Groups, guesses, splits
-from .settings import MODEL_AXES, input_settings, model_settings
+from .recorder import said
+from .settings import MODEL_AXES, NOTHING, Settings, are_apart, input_settings, model_settings
 from .undisturbed import undisturbed
 
 __all__ = ["Probes", "Source", "probe"]
 
 Sizes = Mapping[str, int]
-Pair = tuple[Sizes, Sizes]
-"""Of the two runs."""
-
-NOTHING: Pair = ({}, {})
 
 Recording = Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], Trace]
+
+FAILURES = (Exception, SystemExit)
+"""What a model may raise at other sizes; a script that ends when it is not content, too."""
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -48,22 +50,19 @@ class Source(msgspec.Struct, frozen=True):
 class Probes(msgspec.Struct, frozen=True):
     """The model at other sizes.
 
-    sizes    of the letters in the plain run, and of axes of the input that have none yet
-    runs     each a trace with sizes of its own; none if the model does not run at any others
-    reason   why it does not
+    sizes     of the letters in the plain run, and of axes of the input that have none yet
+    runs      each a trace with sizes of its own; none if the model does not run at any others
+    another   gives one more run, at sizes that confirm what the others tell; None if the model does not run there
+    reason    why there are none
     """
 
     sizes: Sizes
     runs: tuple[Trace, ...] = ()
+    another: Callable[[], Trace | None] = lambda: None
     reason: str = ""
 
 
-def probe(
-    source: Source,
-    record: Recording,
-    *,
-    told_apart: bool = False,
-) -> Probes:
+def probe(source: Source, record: Recording, *, told_apart: bool = False) -> Probes:
     """Runs of the model of `source` with as many axes as it lets change at other sizes.
 
     record       gives the trace of a forward
@@ -73,11 +72,11 @@ def probe(
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """What to change: groups of input dims, and letters of the source, each with its sizes in the two runs."""
+    """What to change: groups of input dims, and letters of the source, each with its sizes in the runs."""
 
     groups: Groups
-    inputs: Pair
-    own: Pair
+    inputs: Settings
+    own: Settings
 
 
 class Prober:
@@ -86,29 +85,39 @@ class Prober:
         self.record = record
         self.told_apart = told_apart
         self.held = source.given.held
-        self.reason = ""
+        self.reason = "it was given nothing that has another size"
 
     def probes(self) -> Probes:
         with undisturbed():
             for choice in self.choices():
-                runs = self.runs(choice)
+                runs = self.runs(choice, 0, 1)
                 if runs:
-                    return Probes(self.sizes(choice), runs)
+                    return Probes(self.sizes(choice), runs, partial(self.another, choice))
         return Probes({}, reason=self.reason)
+
+    def another(self, choice: Choice) -> Trace | None:
+        with undisturbed():
+            return next(iter(self.runs(choice, 2)), None)
 
     def choices(self) -> Iterator[Choice]:
         """All at once, as will do for most; else what can be changed is found piece by piece."""
         likely = list(self.guesses())
         if not self.told_apart:
-            first = next(iter(likely), {})
-            yield Choice(
-                first, next(input_settings(self.input_sizes(first))), next(settings(self.source.letters), NOTHING)
-            )
+            groups = next(iter(likely), {})
+            yield from self.first_apart(groups, input_settings(self.input_sizes(groups)), settings(self.source.letters))
         groups, inputs = self.found_groups(likely)
         own = self.found_letters()
-        for choice in (Choice(groups, inputs, own), Choice(groups, inputs, NOTHING), Choice({}, NOTHING, own)):
-            if choice.inputs[0] or choice.own[0]:
+        yield from self.first_apart(groups, [inputs], [own])
+        yield from self.first_apart(groups, [inputs], [NOTHING])
+        yield from self.first_apart({}, [NOTHING], [own])
+
+    def first_apart(self, groups: Groups, inputs: Iterable[Settings], own: Iterable[Settings]) -> Iterator[Choice]:
+        """The first choice that changes something, and in which no letter is confused with another."""
+        for each in product(inputs, own):
+            choice = Choice(groups, *each)
+            if (choice.inputs[0] or choice.own[0]) and are_apart(self.sizes(choice), all_sizes(choice)):
                 yield choice
+                return
 
     def guesses(self) -> Iterator[Groups]:
         if any(map(is_outer, self.source.letters)):
@@ -118,26 +127,40 @@ class Prober:
                 yield from splits(self.held, groups)
             yield groups
 
-    def found_groups(self, likely: list[Groups]) -> tuple[Groups, Pair]:
-        for groups in likely:
-            for inputs in input_settings(self.input_sizes(groups)):
-                if len(set(inputs[0].values())) < len(groups):  # two groups of one size might as well be one
-                    continue
-                if groups and self.works(Choice(groups, inputs, NOTHING)):
-                    return groups, inputs
-        return {}, NOTHING
+    def found_groups(self, likely: list[Groups]) -> tuple[Groups, Settings]:
+        """Of the groups that can be changed all at once the first, unless of the likeliest more can be one by one.
 
-    def found_letters(self) -> Pair:
-        """The letters that can be changed one kind at a time."""
-        found: tuple[dict[str, int], dict[str, int]] = ({}, {})
-        letters = self.source.letters
-        for kind in KINDS:
-            part = {letter: size for letter, size in letters.items() if kind(letter)}
-            for own in settings(part) if part else ():
-                if self.works(Choice({}, NOTHING, own)):
-                    found = {**found[0], **own[0]}, {**found[1], **own[1]}
-                    break
+        So it is with a cache: of its tensors those dims can be changed that are no width.
+        """
+        found = next(((groups, inputs) for groups in likely if (inputs := self.working(groups))), ({}, NOTHING))
+        has_cache = len({tensor.name for tensor in self.held}) < len(self.held)
+        for groups in likely[:MOST_IN_PARTS] if has_cache else ():
+            if groups == found[0]:
+                break
+            parts = {letter: dims for letter, dims in groups.items() if self.working({letter: dims})}
+            if len(found[0]) < len(parts) < len(groups) and (inputs := self.working(parts)):
+                return parts, inputs
         return found
+
+    def working(self, groups: Groups) -> Settings | None:
+        """Sizes for the groups that the model runs with."""
+        every = input_settings(self.input_sizes(groups)) if groups else ()
+        return next((inputs for inputs in every if self.works(Choice(groups, inputs, NOTHING))), None)
+
+    def found_letters(self) -> Settings:
+        """The letters that can be changed: those of one kind together, or else in smaller parts."""
+        found = NOTHING
+        for kind in ("".join(filter(is_outer, self.source.letters)), "CHDG", "F", "V"):
+            whole = self.working_letters(kind)
+            parts = ("C", "HG", "D") if whole is None and kind == "CHDG" else ()
+            for own in filter(None, (whole, *map(self.working_letters, parts))):
+                found = merged(found, own)
+        return found
+
+    def working_letters(self, kind: str) -> Settings | None:
+        part = {letter: size for letter, size in self.source.letters.items() if letter in kind}
+        every = settings(part) if part else ()
+        return next((own for own in every if self.works(Choice({}, NOTHING, own))), None)
 
     def input_sizes(self, groups: Groups) -> dict[str, int]:
         return {letter: self.held[number].shape[dim] for letter, ((number, dim), *_) in groups.items()}
@@ -147,19 +170,22 @@ class Prober:
         return with_head({**self.input_sizes(choice.groups), **own})
 
     def works(self, choice: Choice) -> bool:
+        """At the sizes of both runs: at those of one, lengths that do not belong together may go together by chance."""
         try:
-            model, args, kwargs = self.built(choice, 0)
-            with self.source.within:
-                model(*args, **kwargs)
-        except Exception as error:
+            for run in (0, 1):
+                model, args, kwargs = self.built(choice, run)
+                with self.source.within:
+                    model(*args, **kwargs)
+        except FAILURES as error:
             self.fails(error)
             return False
         return True
 
-    def runs(self, choice: Choice) -> tuple[Trace, ...]:
+    def runs(self, choice: Choice, *numbers: int) -> tuple[Trace, ...]:
+        """All of these runs, or none."""
         try:
-            return self.run(choice, 0), self.run(choice, 1)
-        except Exception as error:
+            return tuple([self.run(choice, number) for number in numbers])
+        except FAILURES as error:
             self.fails(error)
             return ()
 
@@ -169,8 +195,8 @@ class Prober:
             trace = self.record(*forward)
         return msgspec.structs.replace(trace, sizes=with_head({**choice.inputs[number], **choice.own[number]}))
 
-    def fails(self, error: Exception) -> None:
-        self.reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+    def fails(self, error: BaseException) -> None:
+        self.reason = said(error).partition("\n")[0]
 
     def built(self, choice: Choice, run: int) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
         model, given = self.source.build(choice.own[run])
@@ -182,8 +208,10 @@ class Prober:
         return model, args, kwargs
 
     def widened(self, given: Given, width: int | None) -> dict[int, list[int]]:
-        """The shapes of floats that were given with the width of the model last, with its new width."""
-        shapes = {number: list(tensor.shape) for number, tensor in enumerate(given.held) if tensor.is_float}
+        """The shapes of floats that were given with the width of the model last, with its new width. Not of images."""
+        shapes = {
+            n: list(tensor.shape) for n, tensor in enumerate(given.held) if tensor.is_float and len(tensor.shape) < 4
+        }
         old = self.source.letters.get("C")
         wide = {number: shape for number, shape in shapes.items() if shape and shape[-1] == old and width is not None}
         return {number: [*shape[:-1], cast(int, width)] for number, shape in wide.items()}
@@ -196,17 +224,27 @@ def with_head(sizes: dict[str, int]) -> dict[str, int]:
     return sizes
 
 
-def settings(letters: Sizes) -> Iterator[Pair]:
+def settings(letters: Sizes) -> Iterator[Settings]:
     """Other sizes for letters of both kinds, the input's and the model's own. Layers stay: their number is no axis."""
     outer = {letter: size for letter, size in letters.items() if is_outer(letter)}
     inner = {letter: size for letter, size in letters.items() if letter in MODEL_AXES}
     for own in model_settings(inner):
         for inputs in input_settings(outer):
-            yield {**inputs[0], **own[0]}, {**inputs[1], **own[1]}
+            yield merged(inputs, own)
+
+
+def merged(one: Settings, other: Settings) -> Settings:
+    return {**one[0], **other[0]}, {**one[1], **other[1]}, {**one[2], **other[2]}
+
+
+def all_sizes(choice: Choice) -> Settings:
+    both = merged(choice.inputs, choice.own)
+    return with_head(both[0]), with_head(both[1]), with_head(both[2])
 
 
 def is_outer(letter: str) -> bool:
     return letter not in MODEL_AXES and letter != "L"
 
 
-KINDS: tuple[Callable[[str], bool], ...] = (is_outer, "CHDG".__contains__, "F".__contains__, "V".__contains__)
+MOST_IN_PARTS = 2
+"""Of how many guesses each group is tried by itself."""

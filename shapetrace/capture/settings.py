@@ -6,14 +6,26 @@ for the ids that the model was given stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import permutations
 
-__all__ = ["MODEL_AXES", "input_settings", "model_settings"]
+from ..passes.formulas import Formulas
+
+__all__ = ["MODEL_AXES", "NOTHING", "Settings", "are_apart", "input_settings", "model_settings"]
 
 MODEL_AXES = "CHDGFV"
 
-Settings = tuple[dict[str, int], dict[str, int]]
-"""The sizes for two runs."""
+Settings = tuple[dict[str, int], dict[str, int], dict[str, int]]
+"""The sizes for two runs, and for a third that confirms what these tell."""
+
+NOTHING: Settings = ({}, {}, {})
+
+PRIMES = (
+    (3, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43),
+    (5, 11, 7, 19, 13, 23, 17, 31, 29, 41, 37, 47),
+    (7, 5, 13, 11, 23, 17, 19, 37, 41, 31, 29, 53),
+)
+FACTORS = (2, 3, 5, 7), (3, 2, 7, 5), (4, 5, 3, 2)
 
 
 def input_settings(sizes: Mapping[str, int]) -> Iterator[Settings]:
@@ -22,51 +34,98 @@ def input_settings(sizes: Mapping[str, int]) -> Iterator[Settings]:
     First primes; then smaller ones, for a model with no room for more; then multiples, for one that works in chunks.
     """
     if not sizes:
-        yield {}, {}
+        yield NOTHING
         return
-    first, second = distinct(sizes, (3, 7, 11, 13, 17, 19, 23)), distinct(sizes, (5, 11, 7, 19, 13, 23, 17))
-    yield first, second
+    yield from first_apart(sizes, (primes(sizes, turn) for turn in range(len(PRIMES[0]))))
     if any(size > 3 for size in sizes.values()):
-        yield (
-            {letter: size - 1 if size > 3 else first[letter] for letter, size in sizes.items()},
-            {letter: size - 2 if size > 3 else second[letter] for letter, size in sizes.items()},
-        )
-    yield multiplied(sizes, (2, 3, 5, 7)), multiplied(sizes, (3, 2, 7, 5))
+        yield from first_apart(sizes, (smaller(sizes, less) for less in permutations((1, 2, 3))))
+    yield from first_apart(sizes, (multiples(sizes, turn) for turn in range(len(FACTORS[0]))))
 
 
-def multiplied(sizes: Mapping[str, int], factors: Sequence[int]) -> dict[str, int]:
-    return {letter: size * factors[place % len(factors)] for place, (letter, size) in enumerate(sizes.items())}
+def first_apart(sizes: Mapping[str, int], several: Iterable[Settings]) -> Iterator[Settings]:
+    """The first of several settings in which no letter is confused with another."""
+    for settings in several:
+        if are_apart(sizes, settings) and all(settings[0][letter] != settings[1][letter] for letter in sizes):
+            yield settings
+            return
 
 
-def distinct(sizes: Mapping[str, int], primes: Sequence[int]) -> dict[str, int]:
+def are_apart(sizes: Mapping[str, int], settings: Settings) -> bool:
+    """Whether no letter of the input has the size of another in one run, or is made of one in all of them.
+
+    At T=5, 4, 3 and B=4, 3, 2 what is T-1 would be called B. Of the model's own, C is H·D on purpose.
+    """
+    letters = [letter for letter in sizes if all(letter in run for run in settings)]
+    table = {letter: (sizes[letter], settings[0][letter], settings[1][letter]) for letter in letters}
+    return not any(
+        its[1] == others[1] or its[2] == others[2] or Formulas({other: others}).of(its) is not None
+        for letter, its in table.items()
+        for other, others in table.items()
+        if letter != other and not {letter, other} <= set(MODEL_AXES)
+    )
+
+
+def of_each(sizes: Mapping[str, int], size: Callable[[int, str, int], int]) -> Settings:
+    """`size` gives that of each letter in a run: it takes the number of the run, the letter, and the letter's place."""
+    runs = [{letter: size(run, letter, place) for place, letter in enumerate(sizes)} for run in range(3)]
+    return runs[0], runs[1], runs[2]
+
+
+def primes(sizes: Mapping[str, int], turn: int) -> Settings:
     """A prime for each letter, none of which is any letter's size now."""
-    free = [prime for prime in primes if prime not in sizes.values()]
-    return {letter: free[place % len(free)] for place, letter in enumerate(sizes)}
+    free = [[prime for prime in primes if prime not in sizes.values()] for primes in PRIMES]
+    return of_each(sizes, lambda run, _, place: free[run][(place + turn) % len(free[run])])
+
+
+def smaller(sizes: Mapping[str, int], less: Sequence[int]) -> Settings:
+    """A little less of what is more than 3."""
+    others = primes(sizes, 0)
+
+    def size(run: int, letter: str, place: int) -> int:
+        now = sizes[letter]
+        return max(now - less[(place + run) % len(less)], 2) if now > 3 else others[run][letter]
+
+    return of_each(sizes, size)
+
+
+def multiples(sizes: Mapping[str, int], turn: int) -> Settings:
+    return of_each(sizes, lambda run, letter, place: sizes[letter] * FACTORS[run][(place + turn) % len(FACTORS[run])])
 
 
 def model_settings(sizes: Mapping[str, int]) -> Iterator[Settings]:
-    """Other sizes for the model's own axes: first such as share few factors, then multiples of what they are."""
+    """Other sizes for the model's own axes: first such as share few factors, then multiples of what they are.
+
+    Widths stay multiples of 8, for kernels that want them aligned, and so that a quarter of D is a whole number.
+    """
     if not sizes:
-        yield {}, {}
+        yield NOTHING
         return
-    yield primes(sizes, 5, 2, 2 * 19, 2 * 23, 30), primes(sizes, 3, 3, 2 * 13, 2 * 29, 60)
-    yield multiples(sizes, 2, 3, 32), multiples(sizes, 3, 2, 64)
+    yield (
+        coprime(sizes, 5, 2, 8 * 5, 8 * 13, 30),
+        coprime(sizes, 3, 3, 8 * 7, 8 * 17, 60),
+        coprime(sizes, 7, 2, 8 * 3, 8 * 19, 90),
+    )
+    yield widened(sizes, "CHDG", 2, 3, 32), widened(sizes, "CHDG", 3, 2, 64), widened(sizes, "CHDG", 4, 5, 96)
+    yield widened(sizes, "CD", 2, 3, 32), widened(sizes, "CD", 3, 2, 64), widened(sizes, "CD", 4, 5, 96)
 
 
-def primes(sizes: Mapping[str, int], heads: int, repeats: int, width: int, hidden: int, more: int) -> dict[str, int]:
+def coprime(sizes: Mapping[str, int], heads: int, repeats: int, width: int, hidden: int, more: int) -> dict[str, int]:
     """`heads` key and value heads, each for `repeats` query heads if there are fewer of them now, of `width`."""
     grouped = sizes.get("G", 0) < sizes.get("H", 0)
     H = heads * repeats if "G" in sizes and grouped else heads
     is_split = sizes.get("C", 0) == sizes.get("H", 0) * sizes.get("D", 0)
-    C = H * (width if is_split else width - 4)
+    C = H * (width if is_split else width + 8)
     wanted = {"C": C, "H": H, "D": width, "G": heads, "F": hidden, "V": next_prime(sizes.get("V", 0) + more)}
     return {letter: wanted[letter] for letter in MODEL_AXES if letter in sizes}
 
 
-def multiples(sizes: Mapping[str, int], widths: int, hidden: int, more: int) -> dict[str, int]:
-    wanted = {letter: size * widths for letter, size in sizes.items() if letter in "CD"}
-    wanted |= {"F": sizes.get("F", 0) * hidden, "V": sizes.get("V", 0) + more}
-    return {letter: wanted[letter] for letter in "CDFV" if letter in sizes}
+def widened(sizes: Mapping[str, int], letters: str, times: int, others: int, more: int) -> dict[str, int]:
+    """`times` the heads' width, and `others` times the heads if they are among `letters`; C is what comes of it."""
+    heads = others if "H" in letters else 1
+    factors = {"H": heads, "G": heads, "D": times, "C": heads * times, "F": others}
+    wanted = {letter: sizes[letter] * factors[letter] for letter in factors if letter in sizes}
+    wanted["V"] = sizes.get("V", 0) + more
+    return {letter: wanted[letter] for letter in MODEL_AXES if letter in sizes and letter in f"{letters}FV"}
 
 
 def next_prime(number: int) -> int:

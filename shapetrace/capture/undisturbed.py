@@ -1,4 +1,7 @@
-"""Run a model again, without a trace of it: random numbers, warnings, logs and what it prints are as if it had not."""
+"""Run a model again, without a trace of it: random numbers, warnings, logs and what it prints are as if it had not.
+
+What a forward does outside of its model and its arguments, as to a list that is a global, no copy keeps from it.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from typing import Any, cast
 
 import torch
 from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_mode
@@ -26,26 +29,54 @@ ONE_AT_A_TIME = threading.RLock()
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Nothing is printed, and random numbers (Python's, NumPy's, torch's) go on as if none had been drawn."""
+    """Nothing is printed or compiled; random numbers (Python's, NumPy's, torch's) go on as if none had been drawn."""
     with ONE_AT_A_TIME, without_modes():
         numpy: Any = sys.modules.get("numpy")
         drawn = random.getstate(), numpy.random.get_state() if numpy is not None else None
         level = logging.root.manager.disable
+        grad, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
         logging.disable(logging.CRITICAL)
         try:
             with (
                 torch.random.fork_rng(devices=cuda_devices()),
                 warnings.catch_warnings(),
-                redirect_stdout(io.StringIO()),
-                redirect_stderr(io.StringIO()),
+                redirect_stdout(cast(Any, Muted(sys.stdout))),
+                redirect_stderr(cast(Any, Muted(sys.stderr))),
+                uncompiled(),
             ):
                 warnings.simplefilter("ignore")
                 yield
         finally:
             logging.disable(level)
+            torch.set_grad_enabled(grad)
+            torch.set_default_dtype(dtype)
             random.setstate(drawn[0])
             if numpy is not None:
                 numpy.random.set_state(drawn[1])
+
+
+class Muted:
+    """A stream to which this thread writes in vain, and all others as they do."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+        self.thread = threading.get_ident()
+
+    def write(self, text: str) -> int:
+        is_own = self.stream is None or threading.get_ident() == self.thread
+        return len(text) if is_own else self.stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "buffer" and threading.get_ident() == self.thread:
+            return io.BytesIO()
+        return getattr(self.stream, name)
+
+
+def uncompiled() -> AbstractContextManager[object]:
+    """What is compiled runs as it was written: it would be compiled anew for each size."""
+    if "torch._dynamo" not in sys.modules:  # to import it takes as long as torch itself
+        return nullcontext()
+    return cast(AbstractContextManager[object], torch.compiler.set_stance("force_eager"))
 
 
 def cuda_devices() -> list[int]:

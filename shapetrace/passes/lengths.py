@@ -1,23 +1,39 @@
-"""Which axis of the input is the batch, which a length: told by what attention does with it.
+"""Which axis of the input is the batch, which a length: told by what the functions of the model do with it.
 
 The weights of attention are [B, H, T, S]: the last dim is the length that keys and values come from, the one before
-that of the queries, and what the input has besides is the batch. A model without attention has B and T if it looks up
-ids, which are [B, T], and B if there is nothing else that could change.
+that of the queries, and what the input has besides is the batch. Where keys are of T and of what was kept before, as
+in P+T, that is the past. A recurrent net keeps a state [L, B, C], and a convolution is given [B, C, …]. A model without
+any of these has B and T if it looks up ids, which are [B, T], and B if there is nothing else that could change. What
+contradicts itself names nothing.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from ..letters import is_unknown, names_in
 from ..schema import TensorMeta, Trace
+from .nesting import forward_of
 
 __all__ = ["settled"]
 
+Place = tuple[int, str, str, TensorMeta]
+"""Where a tensor stands: the index of its call, "inputs", "outputs" or "unmade", its key; and the tensor."""
+
 AxesOf = Callable[[int, str, str, TensorMeta], tuple[str | int, ...]]
 
+Axes = tuple[str | int, ...]
+
 INTEGERS = ("int", "uint")
+
+RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
+
+CONVOLUTIONS = {"conv1d": 3, "conv2d": 4, "conv3d": 5}
+"""Of each the rank of what it is given, if that has a batch."""
+
+LOOKUPS = frozenset({"embedding", "embedding_bag", "one_hot"})
+
+MODEL_AXES = "CHDGFVL"
 
 
 def settled(trace: Trace, axes: AxesOf, declared: Mapping[str, int]) -> dict[str, str]:
@@ -27,59 +43,140 @@ def settled(trace: Trace, axes: AxesOf, declared: Mapping[str, int]) -> dict[str
         return {}
     weights = [axes(*place) for place in tensors(trace, lambda tensor: tensor.role == "weights")]
     found = lengths(weights)
-    for letter, _ in Counter(axis for each in weights for axis in leading(each)).most_common():
-        if letter not in found and "B" not in found.values():
-            found[letter] = "B"
-    if not weights:
-        found = of_ids(trace, axes)
+    for told in (batches(weights), of_recurrent(trace, axes), of_convolutions(trace, axes)):
+        found |= agreeing(told, found)
+    found |= agreeing(of_ids(trace, axes, found), found)
     left = [letter for letter in unknown if letter not in found]
-    if len(left) == 1 and "B" not in found.values() and is_first(trace, axes, left[0]):
+    if len(left) == 1 and "B" not in found.values() and is_first(trace, axes, left[0], weights):
         found[left[0]] = "B"
-    for letter in left:
-        size = trace.sizes[letter]
-        alike = [name for name in declared if declared[name] == size and name not in found.values()]
-        if letter not in found and len(alike) == 1 == sum(trace.sizes[other] == size for other in left):
-            found[letter] = alike[0]
-    return found
+    found = {letter: name for letter, name in found.items() if name not in trace.sizes}
+    return found | of_sizes(trace, axes, found, declared)
 
 
-def lengths(weights: list[tuple[str | int, ...]]) -> dict[str, str]:
-    """The letters that are the length of queries and, where it is another, of keys."""
-    pairs = Counter((each[-2], each[-1]) for each in weights if len(each) > 1)
-    alone = {q: count for (q, k), count in pairs.items() if q == k}
-    for (q, k), _ in pairs.most_common():
-        if q != k and is_unknown(q) and is_unknown(k):
-            return {str(q): "T", str(k): "S"}
-    found = [str(q) for q in alone if is_unknown(q)]
-    return {found[0]: "T"} if len(found) == 1 else {}
+def agreeing(told: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:
+    """What is told of letters that are not known yet by names that none has yet."""
+    if any(found.get(letter, name) != name for letter, name in told.items()):
+        return {}
+    return {letter: name for letter, name in told.items() if name not in found.values()}
 
 
-def leading(axes: tuple[str | int, ...]) -> Iterator[str]:
-    """The unknown axes in all dims of weights but the two lengths."""
-    for axis in axes[:-2]:
-        yield from filter(is_unknown, names_in(axis))
+def lengths(weights: list[Axes]) -> dict[str, str]:
+    """The letters that are the length of queries and, where it is another, of keys, or of the past that these hold."""
+    pairs = dict.fromkeys((each[-2], each[-1]) for each in weights if len(each) > 1)
+    for q, k in pairs:
+        if is_unknown(q) and is_unknown(k) and q != k:
+            return {str(q): "T", str(k): "S"} if (k, q) not in pairs else {}
+    for q, k in pairs:
+        more = [letter for letter in names_in(k) if letter != q]
+        if is_unknown(q) and len(more) == 1 and k in (f"{q}+{more[0]}", f"{more[0]}+{q}"):
+            return {str(q): "T", more[0]: "P"}
+    alone = [str(q) for q, k in pairs if q == k and is_unknown(q)]
+    return {alone[0]: "T"} if len(alone) == 1 else {}
 
 
-def of_ids(trace: Trace, axes: AxesOf) -> dict[str, str]:
-    """Without attention: the letters of the ids that the model is given."""
-    for index, place, key, tensor in tensors(trace, lambda tensor: tensor.dtype.startswith(INTEGERS), first=1):
-        match axes(index, place, key, tensor):
-            case (str(batch), str(length)) if is_unknown(batch) and is_unknown(length) and place == "inputs":
-                return {batch: "B", length: "T"}
+def batches(weights: list[Axes]) -> dict[str, str]:
+    """The one letter that stands before the two lengths of weights, by itself or beside heads, and is no length.
+
+    In windows of a length, of which there are B·T/8, and where attention goes along one axis after another, that is
+    not one letter, or not a whole one.
+    """
+    within = {letter for each in weights for axis in each[-2:] for letter in names_in(axis)}
+    found = {letter for each in weights for axis in each[:-2] for letter in names_in(axis) if is_unknown(letter)}
+    is_whole = not any(sign in str(axis) for sign in "/+-" for each in weights for axis in each[:-2])
+    return dict.fromkeys(found, "B") if len(found) == 1 and not found & within and is_whole else {}
+
+
+def of_recurrent(trace: Trace, axes: AxesOf) -> dict[str, str]:
+    """The state of a recurrent net is [L, B, C], whichever way round it is given a batch of sequences."""
+    for index, call in enumerate(trace.calls):
+        if call.kind == "function" and call.name in RECURRENT and {"0", "1"} <= call.outputs.keys():
+            sequence, state = (axes(index, "outputs", key, call.outputs[key]) for key in "01")
+            if len(sequence) == len(state) == 3 and is_unknown(state[1]):
+                length = [axis for axis in sequence[:2] if axis != state[1]]
+                return {str(state[1]): "B"} | {str(axis): "T" for axis in length if is_unknown(axis)}
     return {}
 
 
-def is_first(trace: Trace, axes: AxesOf, letter: str) -> bool:
-    """Whether it is the first dim of all that the model is given; of a tensor of rank 3 that may be a length."""
-    given = [(axes(*place), place[3]) for place in tensors(trace, lambda _: True, first=1) if place[1] == "inputs"]
-    return all(letter not in map(str, found) or (found[0] == letter and len(found) != 3) for found, _ in given)
+def of_convolutions(trace: Trace, axes: AxesOf) -> dict[str, str]:
+    """The batch comes first in what they are given, and the one length last."""
+    for index, call in enumerate(trace.calls):
+        if call.kind == "function" and call.name in CONVOLUTIONS and "0" in call.inputs:
+            shape = axes(index, "inputs", "0", call.inputs["0"])
+            if len(shape) == CONVOLUTIONS[call.name] and is_unknown(shape[0]):
+                is_length = len(shape) == 3 and is_unknown(shape[2]) and shape[2] != shape[0]
+                return {str(shape[0]): "B"} | ({str(shape[2]): "T"} if is_length else {})
+    return {}
 
 
-def tensors(
-    trace: Trace, wanted: Callable[[TensorMeta], bool], first: int | None = None
-) -> Iterator[tuple[int, str, str, TensorMeta]]:
-    """The wanted tensors of the first calls, each with its place."""
-    for index, call in enumerate(trace.calls[:first]):
+def of_ids(trace: Trace, axes: AxesOf, found: Mapping[str, str]) -> dict[str, str]:
+    """The letters of the ids that the model looks up: [B, T], or the other way round if that is what is known of one.
+
+    Where only the second comes out of the model, it has summed over the first, which is no batch then.
+    """
+    inputs = [place for place in given(trace) if is_integer(place[3])]
+    shapes = dict.fromkeys(axes(*place) for place in inputs if len(place[3].shape) == 2)
+    if len(shapes) != 1 or not looks_up(trace):
+        return {}
+    first, second = next(iter(shapes))
+    if not is_unknown(first) or not is_unknown(second) or first == second:
+        return {}
+    out = {letter for place in of_forward(trace, "outputs") for axis in axes(*place) for letter in names_in(axis)}
+    is_turned = found.get(str(first)) == "T" or found.get(str(second)) == "B" or (second in out and first not in out)
+    return {str(first): "T", str(second): "B"} if is_turned else {str(first): "B", str(second): "T"}
+
+
+def looks_up(trace: Trace) -> bool:
+    """Whether integers are made vectors; where no functions were recorded, that cannot be known."""
+    functions = [call for call in trace.calls if call.kind == "function"]
+    return not functions or any(call.name in LOOKUPS for call in functions)
+
+
+def is_integer(tensor: TensorMeta) -> bool:
+    return tensor.dtype.startswith(INTEGERS)
+
+
+def is_first(trace: Trace, axes: AxesOf, letter: str, weights: list[Axes]) -> bool:
+    """Whether it is the first dim of all that the model is given; of a tensor of rank 3 or 1 that may be a length, as
+    may what attention has."""
+    if any(letter in names_in(axis) for each in weights for axis in each):
+        return False
+    having = [found for found in (axes(*place) for place in given(trace)) if any(letter in names_in(axis) for axis in found)]
+    is_told = any(len(found) not in (1, 3) for found in having)
+    return is_told and all(found[0] == letter and len(found) != 3 for found in having)
+
+
+def of_sizes(trace: Trace, axes: AxesOf, found: Mapping[str, str], declared: Mapping[str, int]) -> dict[str, str]:
+    """What is declared of the letters that are still left, each of which is the only one of its size.
+
+    A letter of the model's own is another axis that has this size, if there is one that did not change.
+    """
+    left = [letter for letter in trace.sizes if is_unknown(letter) and letter not in found]
+    names: dict[str, str] = {}
+    for letter in left:
+        size = trace.sizes[letter]
+        alike = [name for name, its in declared.items() if its == size and name not in {*found.values(), *trace.sizes}]
+        if len(alike) == 1 == sum(trace.sizes[other] == size for other in left) and not (
+            alike[0] in MODEL_AXES and any(size in axes(*place) for place in tensors(trace, lambda _: True))
+        ):
+            names[letter] = alike[0]
+    return names
+
+
+def given(trace: Trace) -> Iterator[Place]:
+    """What the model is given."""
+    return of_forward(trace, "inputs")
+
+
+def of_forward(trace: Trace, place: str) -> Iterator[Place]:
+    index = forward_of(trace.calls)
+    if index is not None:
+        found: dict[str, TensorMeta] = getattr(trace.calls[index], place)
+        yield from ((index, place, key, tensor) for key, tensor in found.items())
+
+
+def tensors(trace: Trace, wanted: Callable[[TensorMeta], bool]) -> Iterator[Place]:
+    """The wanted tensors, each with its place."""
+    for index, call in enumerate(trace.calls):
         for place in ("inputs", "outputs", "unmade"):
             tensors: dict[str, TensorMeta] = getattr(call, place)
             yield from ((index, place, key, tensor) for key, tensor in tensors.items() if wanted(tensor))
