@@ -1,9 +1,9 @@
 """Imports point down only, and the heavy ones stay where they belong. What a function imports counts, too.
 
-cli                             wires the layers
-renderers                       rich only here
-capture    targets    passes    torch only in capture and targets
-schema    files    records    letters    msgspec and the standard library
+cli    check    pytest_plugin    wire the layers
+renderers                        rich only here
+capture    targets    passes     torch only in capture and targets
+schema    files    records    letters    golden    msgspec and the standard library
 errors
 """
 
@@ -30,8 +30,12 @@ MAY_IMPORT = {
     "targets": "msgspec torch errors schema letters capture",
     "renderers": "msgspec rich errors schema files records passes",
     "view": "msgspec errors schema files streams renderers",
+    "golden": "msgspec errors schema files",
+    "check": "msgspec errors files streams targets golden",
+    "options": "typer targets renderers",
     "__init__": "errors schema files records",
-    "cli": "msgspec typer __init__ errors schema files records streams view passes targets renderers",
+    "pytest_plugin": "pytest errors schema files golden",
+    "cli": "msgspec typer __init__ errors schema files records streams view passes targets renderers check options",
     "__main__": "cli",
     "models": "torch",
 }
