@@ -206,7 +206,7 @@ def test_halves_of_D_are_rotated() -> None:
     class Rotated(Attention):
         def mixed(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             q, k, v = (each.unflatten(-1, (H, -1)).transpose(1, 2) for each in (q, k, v))
-            angles = torch.arange(T)[:, None] * torch.rand(2)
+            angles = torch.arange(q.shape[-2])[:, None] * torch.ones(2)
             angles = torch.cat([angles, angles], dim=-1)
             q, k = (x * angles.cos() + self.turned(x) * angles.sin() for x in (q, k))
             return super().mixed(q, k, v).transpose(1, 2).flatten(2)
@@ -217,7 +217,7 @@ def test_halves_of_D_are_rotated() -> None:
 
     trace = shapetrace.trace(Rotated(), torch.rand(B, T, C))
     slices = [call.outputs[""].axes for call in trace.calls if call.outputs and call.name == "__getitem__"]
-    assert slices[1:] == [("B", "H", "T", "D/2")] * 4  # the first is of the angles
+    assert slices[1:] == [("B", "H", "T", "D/2")] * 4  # the first is of the positions
 
 
 def test_two_widths_have_no_letter() -> None:
