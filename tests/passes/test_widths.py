@@ -202,6 +202,21 @@ def test_attention_among_channels_has_no_D() -> None:
     assert trace.sizes == {"B": 2, "C": 8}
 
 
+def test_columns_of_an_image_are_no_width() -> None:
+    class Pixels(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.q, self.k, self.v, self.out = (nn.Conv2d(C, C, 1) for _ in range(4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            q, k, v = (each(x).flatten(2) for each in (self.q, self.k, self.v))
+            weights = (q.mT @ k).softmax(-1)
+            return x + self.out((v @ weights.mT).unflatten(-1, x.shape[2:]))  # type: ignore[no-any-return]
+
+    trace = shapetrace.trace(Pixels(), torch.rand(B, C, 3, T))
+    assert trace.sizes == {"B": 2}
+
+
 def test_halves_of_D_are_rotated() -> None:
     class Rotated(Attention):
         def mixed(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
