@@ -255,11 +255,11 @@ def test_scores_and_weights_of_fused_attention_have_rows_before_its_result(text:
     assert rows[0].startswith("attention  Fused")
     assert [row.split("  ")[1].removeprefix("├─ ") for row in rows[4:6]] == ["scores", "weights"]
     assert [(row.split()[-4], " ".join(row.split()[-2:])) for row in rows[4:6]] == [
-        ("[B,2,T,S]", "not materialised"),
-        ("[B,2,T,S]", "not materialised"),
+        ("[B,H,T,S]", "not materialised"),
+        ("[B,H,T,S]", "not materialised"),
     ]
     assert "head_output" in rows[6]
-    assert "\x1b[2;3m[B,2,T,S]\x1b[0m" in render(trace, Style(width=80, color=True))
+    assert "\x1b[2;3m[B,H,T,S]\x1b[0m" in render(trace, Style(width=80, color=True))
 
 
 def test_each_format_shows_what_is_never_made(text: Text) -> None:

@@ -32,8 +32,8 @@ def name_widths(trace: Trace, declared: Mapping[str, int] = {}) -> Trace:
     """
     joined = Joined(trace)
     told = letters_of(trace)
-    known = {**{letter: size for letter, size in trace.sizes.items() if letter not in told}, **declared}
-    letters = anchored(trace, joined, told, known)
+    configured = {letter: size for letter, size in trace.sizes.items() if letter not in told}
+    letters = anchored(trace, joined, told, configured, declared)
     sizes = {**declared, **trace.sizes, **{letter: joined.size(dim) for dim, letter in letters.items()}}
     words = Words(joined, letters, sizes)
     by_size = of_size(declared, {letter: sizes[letter] for letter in sizes.keys() - (told & INPUTS)})

@@ -19,11 +19,14 @@ WIDTHS = (("residual",), ("attn_out", "x"), ("norm", "ffn_out"), ("token_embeddi
 another width, and be projected."""
 
 
-def anchored(trace: Trace, joined: Joined, told: Collection[str], known: Mapping[str, int]) -> dict[Dim, str]:
+def anchored(
+    trace: Trace, joined: Joined, told: Collection[str], configured: Mapping[str, int], declared: Mapping[str, int]
+) -> dict[Dim, str]:
     """The roots of dims that have a letter by their roles; none where roles contradict each other.
 
-    told    letters that the axes of the trace have already: a plain number is none of these
-    known   sizes of letters
+    told         letters that the axes of the trace have already: a plain number is none of these
+    configured   sizes of letters that the model has for sure
+    declared     sizes of letters, one of which is chosen where there are several
     """
     found: dict[Dim, set[str]] = {}
     root = joined.dims.root
@@ -37,7 +40,10 @@ def anchored(trace: Trace, joined: Joined, told: Collection[str], known: Mapping
     ):
         roots = {root(dim) for dim in dims} - lengths
         sizes = set(map(joined.size, roots))
-        sizes = sizes & {known[letter]} or sizes if letter in known else sizes
+        if letter in configured:
+            sizes &= {configured[letter]}
+        elif declared.get(letter) in sizes:
+            sizes = {declared[letter]}
         if letter not in told and len(sizes) == 1:
             for dim in roots:
                 if joined.size(dim) in sizes:
@@ -82,7 +88,7 @@ def heads(joined: Joined, has_batch: bool, widths: set[int], lengths: set[Dim]) 
     root, size = joined.dims.root, joined.size
     neighbours = set(joined.neighbours())
     width = [dim for dim in joined.last("q") if root(dim) not in lengths]
-    inner = set(map(root, (*width, *joined.last("v"))))
+    inner = {root(row[-1]) for row in joined.rows("q", "v") if row} - lengths
 
     def before_width(dims: Sequence[Dim]) -> list[Dim]:
         return [dim for dim in dims if joined.is_open(dim) and any((root(dim), one) in neighbours for one in inner)]
