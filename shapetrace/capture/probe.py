@@ -15,11 +15,12 @@ from typing import Any, cast
 import msgspec
 from torch import nn
 
+from ..letters import MODEL_AXES
 from ..schema import Trace
 from .given import Given
 from .groups import Groups, guesses, splits
 from .recorder import said
-from .settings import MODEL_AXES, NOTHING, Settings, are_apart, input_settings, model_settings
+from .settings import NOTHING, Settings, are_apart, input_settings, model_settings
 from .undisturbed import undisturbed
 
 __all__ = ["Probes", "Source", "probe"]
