@@ -28,7 +28,7 @@ FIRST = "BPSTGHDCFV"
 """In which order letters stand in a formula: P+T, B·H, H·D."""
 
 MOST_FACTORS = 4
-LARGEST_FACTOR = 64
+LARGEST_FACTOR = 8
 LARGEST_OFFSET = 8
 """Beyond these a formula that fits does so by chance."""
 
