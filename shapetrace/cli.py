@@ -6,7 +6,7 @@ import errno
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +15,9 @@ import msgspec
 import typer
 
 from . import __version__, files
+from .comparison import diff
 from .errors import ShapetraceError, TargetError
+from .options import All, Copies, Depth, Output, Seed, Shape, Width, model_names, size
 from .streams import complain, hush, say, set_encoding
 from .view import View, emit, view_of
 
@@ -28,59 +30,6 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
 UsageError: Any = typer.BadParameter.__base__
 """Of typer itself or of click, going by the version of typer."""
-
-# --- options: each is read here; targets and renderers are imported when there is something for them to do ------------
-
-
-def number(least: int, most: int) -> Callable[[object], int]:
-    """Reads a whole number from `least` to `most`."""
-
-    def read(text: object) -> int:
-        from .targets.options import whole
-
-        found = whole(str(text), least=least, most=most)
-        if found is None:
-            raise typer.BadParameter(f"it is a whole number from {least} to {most}, not {text!r}.")
-        return found
-
-    return read
-
-
-def format_name(text: str) -> str:
-    from .renderers import FORMATS
-
-    if text not in FORMATS:
-        raise typer.BadParameter(f"it is {', '.join(FORMATS)}, not {text!r}.")
-    return text
-
-
-def model_names() -> list[str]:
-    from .targets import registry
-
-    return registry.names()
-
-
-def size(letter: str, axis: str) -> Any:
-    return typer.Option(f"--{letter}", metavar="N", help=axis)
-
-
-All = Annotated[bool, typer.Option("--all", help="leave nothing out and fold nothing: masks, casts, equal blocks")]
-Depth = Annotated[
-    int | None, typer.Option(metavar="N", parser=number(0, 1000), help="how many levels of modules to open")
-]
-Shape = Annotated[
-    str | None,
-    typer.Option("--format", metavar="NAME", parser=format_name, help="tree (the default), table, json, markdown"),
-]
-Output = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="write to FILE: .jsonl keeps the record, .txt, .md and .json what is shown"),
-]
-Width = Annotated[
-    int | None, typer.Option(metavar="N", parser=number(1, 10_000), help="how many columns wide; else as the terminal")
-]
-Copies = Annotated[bool, typer.Option("--copies", help="show the copies instead, the largest first, and why")]
-
 
 # --- commands ---------------------------------------------------------------------------------------------------------
 
@@ -118,12 +67,7 @@ def run(
     V: Annotated[str | None, size("V", "vocabulary")] = None,
     L: Annotated[str | None, size("L", "layers")] = None,
     input: Annotated[list[str] | None, typer.Option(metavar="SPEC", help="a tensor to call the model with")] = None,
-    seed: Annotated[
-        int,
-        typer.Option(
-            metavar="N", parser=number(0, 2**64 - 1), help="of the random numbers; 0 if not given", show_default=False
-        ),
-    ] = 0,
+    seed: Seed = 0,
     axes: Annotated[
         str, typer.Option(metavar="SIZES", help="sizes of axes that cannot be told: 'C=768 H=12'", show_default=False)
     ] = "",
@@ -211,6 +155,9 @@ def models() -> None:
     for model in registry.summaries():
         options = textwrap.fill(" ".join(model.options), 80, initial_indent=" " * 13, subsequent_indent=" " * 13)
         say(f"{model.name:12} {model.line}\n{options}".rstrip())
+
+
+app.command(name="diff")(diff)
 
 
 # --- what the commands do ---------------------------------------------------------------------------------------------

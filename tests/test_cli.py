@@ -455,7 +455,7 @@ def test_without_a_command_the_help_is_shown(run: Run) -> None:
     status, out, err = run()
     assert (status, err) == (0, "")
     assert run("--help") == (0, out, "")
-    assert [line.split()[0] for line in out.partition("Commands:\n")[2].splitlines()] == ["run", "show", "models"]
+    assert [line.split()[0] for line in out.partition("Commands:\n")[2].splitlines()] == ["run", "show", "models", "diff"]
 
 
 @pytest.mark.parametrize("command", ["", "run", "show", "models"])

@@ -26,12 +26,15 @@ MAY_IMPORT = {
     "streams": "errors files",
     "letters": "errors",
     "passes": "msgspec errors schema files records letters",
+    "diff": "msgspec errors schema records letters passes",
     "capture": "msgspec torch errors schema records letters passes",
     "targets": "msgspec torch errors schema letters capture",
-    "renderers": "msgspec rich errors schema files records passes",
+    "renderers": "msgspec rich errors schema files records passes diff",
     "view": "msgspec errors schema files streams renderers",
-    "__init__": "errors schema files records",
-    "cli": "msgspec typer __init__ errors schema files records streams view passes targets renderers",
+    "options": "typer renderers targets",
+    "comparison": "typer errors schema files streams options targets diff renderers",
+    "__init__": "errors schema files records diff",
+    "cli": "msgspec typer __init__ errors files streams view targets options comparison",
     "__main__": "cli",
     "models": "torch",
 }
@@ -41,6 +44,7 @@ LATER = {
     ("schema", "records"): "trace[path] searches the records",
     ("schema", "files"): "trace.save(path) writes a file",
     ("schema", "renderers"): "print(trace) shows it",
+    ("diff", "renderers"): "print(diff) shows it",
     ("__init__", "capture"): "torch is imported when a model is recorded, not before",
 }
 """What may be imported besides, but only inside of a function, or for the type checker: with the reason."""
