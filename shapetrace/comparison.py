@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +11,7 @@ from . import files
 from .errors import FileError
 from .options import Output, Seed, Width, number, size
 from .schema import Trace
-from .streams import complain, say
+from .streams import aside, complain, say
 
 if TYPE_CHECKING:
     from .diff import Diff
@@ -98,8 +95,7 @@ def side(text: str, options: tuple[str, ...], seed: int) -> Trace:
         return files.load(text)
     from .targets import Request, record
 
-    warnings.filterwarnings("ignore", "Failed to initialize NumPy")
-    with redirect_stdout(sys.stderr):  # what the user's code prints is not the diff
+    with aside():
         return record(Request(text, options, seed=seed))
 
 

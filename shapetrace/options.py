@@ -8,7 +8,22 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["All", "Copies", "Depth", "Output", "Seed", "Shape", "Width", "model_names", "number", "size"]
+__all__ = [
+    "All",
+    "Axes",
+    "Copies",
+    "Depth",
+    "Inputs",
+    "Materialise",
+    "Ops",
+    "Output",
+    "Seed",
+    "Shape",
+    "Width",
+    "model_names",
+    "number",
+    "size",
+]
 
 
 def number(least: int, most: int) -> Callable[[object], int]:
@@ -43,6 +58,20 @@ def size(letter: str, axis: str) -> Any:
     return typer.Option(f"--{letter}", metavar="N", help=axis)
 
 
+Inputs = Annotated[list[str] | None, typer.Option("--input", metavar="SPEC", help="a tensor to call the model with")]
+Seed = Annotated[
+    int,
+    typer.Option(
+        metavar="N", parser=number(0, 2**64 - 1), help="of the random numbers; 0 if not given", show_default=False
+    ),
+]
+Axes = Annotated[
+    str, typer.Option(metavar="SIZES", help="sizes of axes that cannot be told: 'C=768 H=12'", show_default=False)
+]
+Ops = Annotated[bool, typer.Option("--ops", help="show the aten ops that each function runs, too")]
+Materialise = Annotated[
+    bool, typer.Option("--materialise", help="run fused attention written out: its scores and weights are real")
+]
 All = Annotated[bool, typer.Option("--all", help="leave nothing out and fold nothing: masks, casts, equal blocks")]
 Depth = Annotated[
     int | None, typer.Option(metavar="N", parser=number(0, 1000), help="how many levels of modules to open")
@@ -59,9 +88,3 @@ Width = Annotated[
     int | None, typer.Option(metavar="N", parser=number(1, 10_000), help="how many columns wide; else as the terminal")
 ]
 Copies = Annotated[bool, typer.Option("--copies", help="show the copies instead, the largest first, and why")]
-Seed = Annotated[
-    int,
-    typer.Option(
-        metavar="N", parser=number(0, 2**64 - 1), help="of the random numbers; 0 if not given", show_default=False
-    ),
-]

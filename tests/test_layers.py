@@ -1,9 +1,9 @@
 """Imports point down only, and the heavy ones stay where they belong. What a function imports counts, too.
 
-cli                             wires the layers
-renderers                       rich only here
-capture    targets    passes    torch only in capture and targets
-schema    files    records    letters    msgspec and the standard library
+cli    check    pytest_plugin    wire the layers
+renderers                        rich only here
+capture    targets    passes     torch only in capture and targets
+schema    files    records    letters    golden    msgspec and the standard library
 errors
 """
 
@@ -31,10 +31,13 @@ MAY_IMPORT = {
     "targets": "msgspec torch errors schema letters capture",
     "renderers": "msgspec rich errors schema files records passes diff",
     "view": "msgspec errors schema files streams renderers",
-    "options": "typer renderers targets",
-    "comparison": "typer errors schema files streams options targets diff renderers",
+    "golden": "msgspec errors schema files",
+    "check": "msgspec errors files streams targets golden",
+    "options": "typer targets renderers",
+    "comparison": "typer errors schema files streams targets diff renderers options",
     "__init__": "errors schema files records diff",
-    "cli": "msgspec typer __init__ errors files streams view targets options comparison",
+    "pytest_plugin": "pytest errors schema files golden",
+    "cli": "msgspec typer __init__ errors files streams view targets renderers check options comparison",
     "__main__": "cli",
     "models": "torch",
 }

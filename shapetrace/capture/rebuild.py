@@ -1,7 +1,8 @@
 """Build a model again at other sizes, from the configuration that it carries.
 
-The configuration is its attribute `config`, and its class is built from one: `type(model)(config)`. Which axis a field
-of it sizes is told by the field's name; these are the names that the field of research uses.
+The configuration is its attribute `config`, an object or a dict, and its class is built of one: `type(model)(config)`.
+Which axis a field of it sizes is told by the field's name; these are the names that the field of research uses. The
+axes of the input are not among them: `T` in a configuration is the longest length there may be.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from ..letters import letters_of_names
 
 __all__ = ["attribute", "letters_of", "rebuilt"]
 
+OF_INPUT = frozenset("BTSP")
+
 DEEPEST = 4
 """How far a configuration holds others that are looked at."""
 
@@ -26,9 +29,9 @@ def letters_of(model: nn.Module) -> dict[str, int]:
     """The axes that the configuration of a model sizes; of several sizes for one letter the first that stands in it."""
     found: dict[str, int] = {}
     for part in parts(attribute(model, "config")):
-        fields = vars(part)
+        fields = fields_of(part)
         for name, letter in letters_of_names(fields).items():
-            if type(fields[name]) is int and fields[name] > 0:
+            if letter not in OF_INPUT and type(fields[name]) is int and fields[name] > 0:
                 found.setdefault(letter, fields[name])
     if {"C", "H"} <= found.keys() and found["C"] % found["H"] == 0:
         found.setdefault("D", found["C"] // found["H"])
@@ -57,16 +60,21 @@ def changed(config: Any, old: Mapping[str, int], new: Mapping[str, int]) -> Any:
     """A copy of `config` with the sizes of `new` in the fields that have those of `old`, or leave F open."""
     whole = copy.deepcopy(config)
     for part in parts(whole):
-        fields = vars(part)
+        fields = fields_of(part)
         sizes = {
             name: new[letter]
             for name, letter in letters_of_names(fields).items()
             if letter in new and (fields[name] == old.get(letter) or (letter == "F" and fields[name] is None))
         }
         if part is whole and is_frozen(part):
-            return dataclasses.replace(part, **sizes)
+            return dataclasses.replace(part, **sizes)  # it may check its fields
         for name, size in sizes.items():
-            setattr(part, name, size)
+            if isinstance(part, dict):
+                part[name] = size
+            elif is_frozen(part):
+                object.__setattr__(part, name, size)
+            else:
+                setattr(part, name, size)
     return whole
 
 
@@ -77,11 +85,24 @@ def is_frozen(config: Any) -> bool:
 
 def parts(config: object, deep: int = 0) -> Iterator[Any]:
     """A configuration, and those that it holds: an encoder's, a decoder's."""
-    fields = getattr(config, "__dict__", None)
-    if not isinstance(fields, dict) or isinstance(config, type):
+    fields = fields_of(config)
+    if not fields:
         return
     yield config
     family = set(type(config).__mro__) - {object}
     for value in list(fields.values()) if deep < DEEPEST else ():
         if family.intersection(type(value).__mro__):
             yield from parts(value, deep + 1)
+
+
+def fields_of(config: Any) -> dict[str, Any]:
+    """The names and values in it; none if it is not the kind of thing that has any."""
+    if isinstance(config, type):
+        return {}
+    if isinstance(config, dict):
+        return {name: value for name, value in config.items() if isinstance(name, str)}
+    held = getattr(config, "__dict__", None)
+    if isinstance(held, dict) and held:
+        return held
+    named = dataclasses.fields(config) if dataclasses.is_dataclass(config) else ()
+    return {field.name: getattr(config, field.name) for field in named if hasattr(config, field.name)}

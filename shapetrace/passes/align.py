@@ -33,7 +33,8 @@ def align(calls: Sequence[Call], others: Sequence[Call]) -> list[Call | None]:
 
 
 def place(call: Call) -> tuple[str, str, str, int]:
-    return call.kind, call.path, call.name, call.depth
+    """A module is what stands at its path: a lazy one is of another class once it has run."""
+    return call.kind, call.path, "" if call.kind == "module" else call.name, call.depth
 
 
 def common(ours: Sequence[object], theirs: Sequence[object]) -> int:

@@ -8,6 +8,7 @@ import msgspec
 
 from ..schema import TensorMeta, Trace
 from .axes import Axes, rename_axes, with_axes
+from .nesting import forward_of
 
 __all__ = ["as_declared"]
 
@@ -17,7 +18,8 @@ Declared = Mapping[str, tuple[str | None, ...]]
 
 def as_declared(trace: Trace, declared: Declared) -> Trace:
     """`trace` with the names of `declared` for its axes; a note says where they contradict each other, or what ran."""
-    given = trace.calls[0].inputs if trace.calls else {}
+    forward = forward_of(trace.calls)
+    given = trace.calls[forward].inputs if forward is not None else {}
     names: dict[str, str] = {}
     sizes: dict[str, int] = {}
     own: dict[int | None, list[str | int]] = {}
@@ -37,9 +39,15 @@ def as_declared(trace: Trace, declared: Declared) -> Trace:
             elif names.setdefault(axis, name) != name:
                 wrong[f"{key} is declared with {name!r} where the same axis is {names[axis]!r} elsewhere"] = None
         own[tensor.number] = axes
-    renamed = rename_axes(trace, {axis: name for axis, name in names.items() if axis != name and axis.isidentifier()})
+    new = {axis: name for axis, name in names.items() if axis != name and axis.isidentifier()}
+    for axis, name in dict(new).items():
+        if name in trace.sizes and name not in new:
+            key = next(key for key, dims in declared.items() if name in dims)
+            wrong[f"{key} is declared with {name!r} where another axis of the trace is {name!r}"] = None
+            del new[axis]
+    renamed = rename_axes(trace, new)
     found = with_axes(renamed, lambda _index, _place, _key, tensor: whole(tensor, own.get(tensor.number)))
-    known = {**sizes, **found.sizes}
+    known = {**found.sizes, **{name: size for name, size in sizes.items() if name not in found.sizes}}
     return msgspec.structs.replace(found, sizes=known, notes=(*found.notes, *(f"axes: {said}" for said in wrong)))
 
 

@@ -17,8 +17,6 @@ from fractions import Fraction
 from itertools import combinations, combinations_with_replacement
 from math import prod
 
-from ..letters import names_in
-
 __all__ = ["Formulas", "evaluate"]
 
 Sizes = tuple[int, ...]
@@ -118,7 +116,10 @@ def scaled(word: str, factor: Fraction) -> str:
     return f"{times}{word}{by}"
 
 
-TOKEN = re.compile(r"\d+|[^\W\d]\w*|[·/+()-]")
+TOKEN = re.compile(r"\d+|[^\W\d]\w*|\?\d+|[·/+()-]")
+
+LONGEST = 64
+"""Words in a formula: a file may say anything."""
 
 
 def evaluate(axis: str | int, sizes: Mapping[str, int]) -> int | None:
@@ -126,13 +127,17 @@ def evaluate(axis: str | int, sizes: Mapping[str, int]) -> int | None:
     if isinstance(axis, int):
         return axis
     words = TOKEN.findall(axis)
-    if "".join(words) != axis or any(name not in sizes for name in names_in(axis)):
+    if "".join(words) != axis or len(words) > LONGEST:
         return None
-    value = total(words, sizes)
-    return int(value) if value.denominator == 1 else None
+    try:
+        value = total(words, sizes)
+    except (LookupError, ArithmeticError, ValueError):
+        return None
+    return int(value) if value.denominator == 1 and not words else None
 
 
 def total(words: list[str], sizes: Mapping[str, int]) -> Fraction:
+    """The value of the words up to where they end or a bracket closes; it takes them away. Raises if they say none."""
     value = term(words, sizes)
     while words and words[0] in "+-":
         sign = 1 if words.pop(0) == "+" else -1
@@ -147,11 +152,11 @@ def term(words: list[str], sizes: Mapping[str, int]) -> Fraction:
     return value
 
 
-def factor(words: Sequence[str], sizes: Mapping[str, int]) -> Fraction:
-    words = words if isinstance(words, list) else list(words)
+def factor(words: list[str], sizes: Mapping[str, int]) -> Fraction:
     word = words.pop(0)
-    if word == "(":
-        value = total(words, sizes)
-        words.pop(0)
-        return value
-    return Fraction(int(word) if word.isdecimal() else sizes[word])
+    if word != "(":
+        return Fraction(int(word) if word.isdecimal() else sizes[word])
+    value = total(words, sizes)
+    if words.pop(0) != ")":
+        raise ValueError("a bracket does not close")
+    return value

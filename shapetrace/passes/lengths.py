@@ -13,8 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ..letters import is_unknown, names_in
 from ..schema import TensorMeta, Trace
+from .nesting import forward_of
 
 __all__ = ["settled"]
+
+Place = tuple[int, str, str, TensorMeta]
+"""Where a tensor stands: the index of its call, "inputs", "outputs" or "unmade", its key; and the tensor."""
 
 AxesOf = Callable[[int, str, str, TensorMeta], tuple[str | int, ...]]
 
@@ -109,15 +113,14 @@ def of_ids(trace: Trace, axes: AxesOf, found: Mapping[str, str]) -> dict[str, st
 
     Where only the second comes out of the model, it has summed over the first, which is no batch then.
     """
-    inputs = [place for place in tensors(trace, is_integer, first=1) if place[1] == "inputs"]
+    inputs = [place for place in given(trace) if is_integer(place[3])]
     shapes = dict.fromkeys(axes(*place) for place in inputs if len(place[3].shape) == 2)
     if len(shapes) != 1 or not looks_up(trace):
         return {}
     first, second = next(iter(shapes))
     if not is_unknown(first) or not is_unknown(second) or first == second:
         return {}
-    out = {letter for key, tensor in trace.calls[0].outputs.items() for axis in axes(0, "outputs", key, tensor)
-           for letter in names_in(axis)}  # fmt: skip
+    out = {letter for place in of_forward(trace, "outputs") for axis in axes(*place) for letter in names_in(axis)}
     is_turned = found.get(str(first)) == "T" or found.get(str(second)) == "B" or (second in out and first not in out)
     return {str(first): "T", str(second): "B"} if is_turned else {str(first): "B", str(second): "T"}
 
@@ -137,8 +140,9 @@ def is_first(trace: Trace, axes: AxesOf, letter: str, weights: list[Axes]) -> bo
     may what attention has."""
     if any(letter in names_in(axis) for each in weights for axis in each):
         return False
-    given = [(axes(*place), place[3]) for place in tensors(trace, lambda _: True, first=1) if place[1] == "inputs"]
-    having = [found for found, _ in given if any(letter in names_in(axis) for axis in found)]
+    having = [
+        found for found in (axes(*place) for place in given(trace)) if any(letter in names_in(axis) for axis in found)
+    ]
     is_told = any(len(found) not in (1, 3) for found in having)
     return is_told and all(found[0] == letter and len(found) != 3 for found in having)
 
@@ -160,11 +164,21 @@ def of_sizes(trace: Trace, axes: AxesOf, found: Mapping[str, str], declared: Map
     return names
 
 
-def tensors(
-    trace: Trace, wanted: Callable[[TensorMeta], bool], first: int | None = None
-) -> Iterator[tuple[int, str, str, TensorMeta]]:
-    """The wanted tensors of the first calls, each with its place."""
-    for index, call in enumerate(trace.calls[:first]):
+def given(trace: Trace) -> Iterator[Place]:
+    """What the model is given."""
+    return of_forward(trace, "inputs")
+
+
+def of_forward(trace: Trace, place: str) -> Iterator[Place]:
+    index = forward_of(trace.calls)
+    if index is not None:
+        found: dict[str, TensorMeta] = getattr(trace.calls[index], place)
+        yield from ((index, place, key, tensor) for key, tensor in found.items())
+
+
+def tensors(trace: Trace, wanted: Callable[[TensorMeta], bool]) -> Iterator[Place]:
+    """The wanted tensors, each with its place."""
+    for index, call in enumerate(trace.calls):
         for place in ("inputs", "outputs", "unmade"):
             tensors: dict[str, TensorMeta] = getattr(call, place)
             yield from ((index, place, key, tensor) for key, tensor in tensors.items() if wanted(tensor))

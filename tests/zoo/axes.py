@@ -10,10 +10,11 @@ from shapetrace.schema import Call, TensorMeta
 
 from .checks import Subject, Verdict, listed
 from .expressions import predict
-from .sizes import Sizes, other_inputs, other_model
+from .sizes import Sizes, others, same_model
 from .specimens import Specimen, specimen
 
-SEEDS = 1, 2, 3
+SEED = 0
+"""Of the settings at which axes are confirmed. The check must hold with any."""
 
 
 def law(s: Subject) -> Verdict:
@@ -22,8 +23,8 @@ def law(s: Subject) -> Verdict:
         return Verdict(None, "no axes")
     wrong = list(misnamed(s.trace, s.sizes))
     compared = rebuilt = 0
-    for seed in SEEDS:
-        sizes, other = elsewhere(s, seed)
+    for setting in others(s.sizes, SEED):
+        sizes, other = elsewhere(s, setting)
         rebuilt += sizes.C != s.sizes.C
         trace = other.trace()[1]
         wrong += misnamed(trace, sizes)
@@ -35,10 +36,9 @@ def law(s: Subject) -> Verdict:
     return Verdict(False, f"{len(wrong)}: {listed(wrong)}") if wrong else Verdict(True, text)
 
 
-def elsewhere(s: Subject, seed: int) -> tuple[Sizes, Specimen]:
-    """The type at other sizes: of the model, too, where it can be built at them."""
-    for other in (other_model, other_inputs):
-        sizes = other(s.sizes, seed)
+def elsewhere(s: Subject, setting: Sizes) -> tuple[Sizes, Specimen]:
+    """The type at another setting: of the model, too, where it can be built so."""
+    for sizes in (held(s, setting), same_model(s.sizes, setting)):
         try:
             return sizes, specimen(s.group, s.model_type, sizes)
         except Exception:  # heads that do not divide, a table too short
@@ -46,10 +46,16 @@ def elsewhere(s: Subject, seed: int) -> tuple[Sizes, Specimen]:
     return s.sizes, s.specimen
 
 
+def held(s: Subject, setting: Sizes) -> Sizes:
+    """The setting, but for letters that the trace does not know: what it says of them are numbers, also in "4·B"."""
+    known = {*s.trace.sizes} | ({"D"} if "C" in s.trace.sizes else set())  # a width of H·D
+    return setting._replace(**{letter: size for letter, size in s.sizes._asdict().items() if letter not in known})
+
+
 def misnamed(trace: Trace, sizes: Sizes) -> Iterator[str]:
     """Letters whose size is not the one that the model, or its input, was made with."""
     ours = {**sizes._asdict(), "C": sizes.C}
-    for letter in "BTSCHV":
+    for letter in "BTSCV":  # what heads are, there are several views of
         if trace.sizes.get(letter, ours[letter]) != ours[letter]:
             yield f"{letter} is {trace.sizes[letter]}, was made {ours[letter]}"
 

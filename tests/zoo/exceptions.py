@@ -39,6 +39,8 @@ EXCEPTIONS: dict[str, tuple[str, Callable[[Sizes], dict[str, Any]]]] = {
     ),
     "swin": ("3, 6, 12 and 24 heads, on a grid halved three times", lambda z: {"embed_dim": 24, "window_size": 2}),
     "swinv2": ("3, 6, 12 and 24 heads, on a grid halved three times", lambda z: {"embed_dim": 24, "window_size": 2}),
+    "musicgen_decoder": ("streams of sound are rows of the batch", lambda z: {"num_codebooks": 1}),
+    "musicgen_melody_decoder": ("streams of sound are rows of the batch", lambda z: {"num_codebooks": 1}),
     # heads that are not grouped
     "GraniteSpeech5EncoderConfig": ("keys are not repeated", lambda z: {"num_key_value_heads": z.H}),
     "esmc": ("refuses grouped heads", lambda z: {"num_key_value_heads": z.H}),

@@ -18,7 +18,7 @@ FIELDS: list[tuple[Callable[[Sizes], int], str]] = [
         attention_heads num_encoder_attention_heads num_decoder_attention_heads encoder_num_attention_heads
         decoder_num_attention_heads speech_encoder_attention_heads t2u_encoder_attention_heads
         t2u_decoder_attention_heads swa_num_attention_heads cross_num_attention_heads conf_num_attention_heads
-        num_self_attention_heads num_cross_attention_heads linear_num_heads linear_num_key_heads num_query_groups"""),
+        num_self_attention_heads num_cross_attention_heads linear_num_heads num_query_groups"""),
     (lambda z: z.G, """num_key_value_heads kv_n_heads num_kv_heads swa_num_key_value_heads cross_num_key_value_heads
         encoder_num_key_value_heads decoder_num_key_value_heads num_global_key_value_heads"""),
     (lambda z: z.D, """head_dim d_kv d_head dim_head attention_head_size swa_head_dim cross_head_dim
@@ -48,7 +48,10 @@ FIELDS: list[tuple[Callable[[Sizes], int], str]] = [
     (lambda z: 20, "v_head_dim embedding_size"),
     (lambda z: 18, "linear_key_head_dim"),
     (lambda z: 22, "linear_value_head_dim"),
-    (lambda z: 2 * z.H, "linear_num_value_heads mamba_n_heads mamba_num_heads"),
+    (lambda z: 4, "linear_num_key_heads"),
+    (lambda z: 2, "n_groups mamba_n_groups mamba_ngroups"),
+    (lambda z: 8, "linear_num_value_heads"),
+    (lambda z: 2 * z.H, "mamba_n_heads mamba_num_heads"),  # with D, twice the width
     (lambda z: 10, "state_size mamba_d_state ssm_state_size"),
     (lambda z: 6, "time_step_rank mamba_dt_rank dt_rank"),
     (lambda z: 4, """sliding_window attention_window sliding_window_size attention_window_size attention_chunk_size

@@ -36,7 +36,7 @@ def inputs(model: PreTrainedModel, z: Sizes) -> dict[str, Any]:
         found |= SIGNALS[signal](model.config, z)
     else:
         length = z.S if decoded else z.T
-        found["input_ids"] = ids(z.B * streams(model), length, z.V)
+        found["input_ids"] = ids(z.B, length, z.V)
         if "attention_mask" in takes:
             found["attention_mask"] = mask(z.B, length)
     if decoded:
@@ -76,11 +76,6 @@ def special(model: PreTrainedModel, z: Sizes) -> dict[str, Any]:
             "spatial_shapes": torch.full((z.B, 2), 4),
         }
     return {}
-
-
-def streams(model: PreTrainedModel) -> int:
-    """How many rows of ids make one row of the batch."""
-    return getattr(model, "num_codebooks", 1) if model.config.model_type.startswith("musicgen") else 1
 
 
 def field(config: Any, *names: str, default: int) -> int:

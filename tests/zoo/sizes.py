@@ -30,21 +30,24 @@ class Sizes(NamedTuple):
         return self.H * self.D
 
 
-def other_inputs(sizes: Sizes, seed: int) -> Sizes:
-    """Other lengths, for the same model."""
+def others(sizes: Sizes, seed: int) -> list[Sizes]:
+    """Three other settings, random, of the inputs and the model; each letter differs from one to the next."""
     rng = random.Random(seed)
-    b, t, s = rng.sample([2, 4, 5, 6, 8, 9, 10, 12, 13, 14], 3)
-    return sizes._replace(B=b, T=t, S=s)
+    while True:
+        lengths = rng.sample([2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 15, 17, 19], 9)
+        heads = rng.sample([(2, 1), (6, 3), (6, 1), (8, 4), (10, 5)], 3)  # with their key/value heads
+        widths, inner, words = rng.sample([8, 24, 32, 40], 3), rng.sample(range(72, 160, 8), 3), rng.sample(WORDS, 3)
+        found = [
+            Sizes(*lengths[i::3], *heads[i], D=widths[i], F=inner[i], V=words[i], L=sizes.L)  # B, T, S, H, G
+            for i in range(3)
+        ]
+        if all(len({getattr(z, letter) for z in (sizes, *found)}) == 4 for letter in ("H", "G", "C", "F")):
+            return found
 
 
-def other_model(sizes: Sizes, seed: int) -> Sizes:
-    """Other lengths, and another model of the same type."""
-    rng = random.Random(seed)
-    heads = rng.choice([2, 6, 8])
-    return other_inputs(sizes, seed)._replace(
-        H=heads,
-        G=rng.choice([g for g in (1, 2, 3, 4) if heads % g == 0]),
-        D=rng.choice([8, 24, 32]),
-        F=8 * rng.choice([9, 13, 17]),
-        V=rng.choice([103, 107, 109, 113]),
-    )
+WORDS = [103, 107, 109, 113]
+
+
+def same_model(sizes: Sizes, other: Sizes) -> Sizes:
+    """The model of the one, with the inputs of the other."""
+    return sizes._replace(B=other.B, T=other.T, S=other.S)

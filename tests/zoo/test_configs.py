@@ -1,7 +1,7 @@
 import pytest
 
 from tests.zoo.configs import small
-from tests.zoo.sizes import Sizes, other_model
+from tests.zoo.sizes import Sizes, others
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -24,8 +24,10 @@ def test_ids_that_stand_for_something_are_in_the_vocabulary() -> None:
     assert found.bos_token_id == 100
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_other_sizes_are_other_in_everything_that_is_free(seed: int) -> None:
-    first, other = Sizes(), other_model(Sizes(), seed)
-    assert [a for a, b in zip(first, other, strict=True) if a == b] in ([first.L], [first.G, first.L])
-    assert other.H % other.G == 0
+@pytest.mark.parametrize("seed", range(20))
+def test_other_settings_are_other_in_everything_that_is_free(seed: int) -> None:
+    settings = [Sizes(), *others(Sizes(), seed)]
+    for letter in "HGCFV":
+        assert len({getattr(z, letter) for z in settings}) == 4
+    assert all(z.H % z.G == 0 for z in settings)
+    assert len({length for z in settings[1:] for length in (z.B, z.T, z.S)}) == 9

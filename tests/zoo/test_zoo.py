@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 import pytest
+import torch
+from _pytest.mark import ParameterSet
 
 from tests.zoo.checks import Subject, subject
 from tests.zoo.rows import CHECKS
@@ -21,10 +24,22 @@ TYPES = {
     "speech": "whisper wav2vec2".split(),
 }
 
-NAMES = [
-    "output",
-]
-"""The checks that hold of all of these."""
+EXCEPT = {
+    "output": "",
+    "attentions": "squeezebert",  # it returns the weights before they are laid out anew
+    "sdpa": "",
+    "axes": "",
+}
+"""Each check that holds of all of these -> but for which, yet."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Where all cores are busy, threads that wait for each other took five times as long as one."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @lru_cache(maxsize=1)
@@ -32,10 +47,16 @@ def found(group: str, model_type: str) -> Subject:
     return subject(group, model_type)
 
 
-@pytest.mark.parametrize(
-    ("group", "model_type", "name"),
-    [(group, model_type, name) for group, types in TYPES.items() for model_type in types for name in NAMES],
-)
+def cases() -> Iterator[ParameterSet]:
+    """Type by type, so that each is built once."""
+    for group, types in TYPES.items():
+        for model_type in types:
+            for name, but in EXCEPT.items():
+                marks = [pytest.mark.xfail] if model_type in but.split() else []
+                yield pytest.param(group, model_type, name, marks=marks)
+
+
+@pytest.mark.parametrize(("group", "model_type", "name"), list(cases()))
 def test_a_model_of_transformers_agrees_with_its_trace(group: str, model_type: str, name: str) -> None:
     if model_type not in GROUPS[group]:
         pytest.skip(f"this transformers has no {model_type}")

@@ -1,0 +1,132 @@
+"""What sizes are made of: the formula found is right at other sizes, too, and where two would do there is none."""
+
+from __future__ import annotations
+
+from math import prod
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shapetrace.passes.formulas import Formulas, evaluate
+
+RUNS = {"B": (2, 3, 5, 7), "T": (4, 7, 11, 5), "C": (8, 190, 78, 238), "H": (2, 5, 3, 7), "D": (4, 38, 26, 34)}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "formula"),
+    [
+        ((2, 3, 5, 7), "B"),
+        ((8, 21, 55, 35), "B·T"),
+        ((24, 570, 234, 714), "3·C"),
+        ((2, 19, 13, 17), "D/2"),
+        ((6, 57, 39, 51), "3·D/2"),
+        ((3, 6, 10, 4), "T-1"),
+        ((6, 10, 16, 12), "B+T"),
+        ((7, 13, 21, 9), "2·T-1"),
+        ((6, 18, 50, 28), "B·(T-1)"),
+        ((16, 266, 286, 170), "T·D"),
+        ((4, 4, 4, 4), None),
+        ((0, 3, 5, 7), None),
+        ((17, 2, 90, 3), None),
+    ],
+)
+def test_a_size_is_named_by_what_it_is_made_of(sizes: tuple[int, ...], formula: str | None) -> None:
+    assert Formulas(RUNS).of(sizes) == formula
+
+
+def test_two_letters_of_the_same_sizes_name_nothing() -> None:
+    formulas = Formulas({"B": (2, 3, 5), "N": (2, 3, 5), "T": (4, 7, 11)})
+    assert [formulas.of(sizes) for sizes in ((2, 3, 5), (8, 21, 55), (4, 7, 11))] == [None, None, "T"]
+
+
+def test_a_letter_that_did_not_change_tells_nothing() -> None:
+    assert Formulas({"B": (2, 2, 2), "T": (4, 7, 11)}).of((8, 14, 22)) == "2·T"
+
+
+def test_heads_come_before_their_width_and_the_batch_before_all() -> None:
+    runs = {"D": (4, 38, 26), "T": (4, 7, 11), "H": (2, 5, 3), "B": (2, 3, 5)}
+    assert Formulas(runs).of((16, 105, 165)) == "B·T·H"
+    assert Formulas(runs).of((8, 190, 78)) == "H·D"
+
+
+PRIMES = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53]
+
+EXPRESSIONS = st.one_of(
+    st.tuples(st.integers(1, 5), st.lists(st.sampled_from("BTSP"), min_size=1, max_size=3), st.just(0)),
+    st.tuples(st.integers(1, 2), st.lists(st.sampled_from("BTSP"), min_size=1, max_size=1), st.integers(-4, 4)),
+)
+"""A factor, letters that are multiplied, and an offset: of each there is a formula."""
+
+TABLES = st.permutations(PRIMES).map(lambda primes: {name: tuple(primes[at::4]) for at, name in enumerate("BTSP")})
+"""Letters with sizes in four runs, all of them different."""
+
+
+@given(TABLES, EXPRESSIONS, st.lists(st.integers(5, 99), min_size=4, max_size=4))
+def test_a_formula_that_four_runs_agree_on_is_right_at_any_other_sizes(
+    letters: dict[str, tuple[int, ...]], expression: tuple[int, list[str], int], others: list[int]
+) -> None:
+    def size(letters: dict[str, int]) -> int:
+        factor, names, offset = expression
+        return factor * prod(letters[name] for name in names) + offset
+
+    sizes = tuple(size({name: its[run] for name, its in letters.items()}) for run in range(4))
+    found = Formulas(letters).of(sizes)
+    if min(sizes) > 0:
+        assert found is not None
+        fresh = dict(zip("BTSP", others, strict=True))
+        assert evaluate(found, fresh) == size(fresh)
+
+
+@given(TABLES, st.lists(st.integers(1, 200), min_size=4, max_size=4))
+def test_a_formula_that_is_found_gives_the_sizes_that_it_was_found_from(
+    letters: dict[str, tuple[int, ...]], sizes: list[int]
+) -> None:
+    found = Formulas(letters).of(tuple(sizes))
+    if found is not None:
+        assert [evaluate(found, {name: its[run] for name, its in letters.items()}) for run in range(4)] == sizes
+
+
+@pytest.mark.parametrize(
+    ("axis", "size"),
+    [
+        (7, 7),
+        ("B", 2),
+        ("3·C", 24),
+        ("D/2", 2),
+        ("3·D/2", 6),
+        ("T-1", 3),
+        ("P+T", 9),
+        ("P+T-2", 7),
+        ("2·T-1", 7),
+        ("B·(T-1)", 6),
+        ("B·(P+T)·C", 144),
+        ("P/2", None),  # no whole number
+        ("X", None),
+        ("B·X", None),
+        ("", None),
+        ("B B", None),
+        ("B*T", None),
+        ("B·", None),
+        ("·B", None),
+        ("B+", None),
+        ("(B", None),
+        ("B)", None),
+        ("()", None),
+        ("B/0", None),
+        ("2B", None),
+        ("B/(T-4)", None),
+    ],
+)
+def test_an_axis_has_a_size_where_its_letters_have(axis: str | int, size: int | None) -> None:
+    assert evaluate(axis, {"B": 2, "T": 4, "C": 8, "D": 4, "P": 5}) == size
+
+
+@given(st.text(alphabet="BT23·/+-()? ", max_size=12))
+def test_whatever_a_file_says_an_axis_is_raises_nothing(text: str) -> None:
+    assert isinstance(evaluate(text, {"B": 2, "T": 4}), int | None)
+
+
+@pytest.mark.parametrize("text", ["(" * 5000, "9" * 5000, "-".join("B" * 5000)])
+def test_nor_does_a_formula_without_end(text: str) -> None:
+    assert evaluate(text, {"B": 2}) is None

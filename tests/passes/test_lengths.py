@@ -1,0 +1,143 @@
+"""B is the batch and T a length, whichever way round a model is given them; else neither is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import shapetrace
+
+
+class Model(nn.Module):
+    """`forward` of whatever is given, with modules to be used in it."""
+
+    def __init__(self, function: Callable[..., Any], *parts: nn.Module) -> None:
+        super().__init__()
+        self.function = function
+        self.parts = nn.ModuleList(parts)
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*self.parts, *args)
+
+
+def axes(model: nn.Module, *args: Any) -> list[tuple[str | int, ...]]:
+    """Of each tensor that the model is given."""
+    call = shapetrace.trace(model, *args).calls[0]
+    return [tensor.axes or tensor.shape for tensor in call.inputs.values()]
+
+
+def ids(*shape: int) -> Tensor:
+    return torch.randint(9, shape)
+
+
+def embedded(function: Callable[..., Any], *parts: nn.Module) -> Model:
+    return Model(function, nn.Embedding(9, 8), *parts)
+
+
+X = torch.zeros(4, 2, 8)
+"""Four of something, two of something else, of width 8."""
+
+CASES: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...], list[tuple[str | int, ...]]]] = {
+    "attention, batch first": (lambda: nn.MultiheadAttention(8, 2, batch_first=True), (X, X, X), [("B", "T", "C")] * 3),
+    "attention, batch second": (lambda: nn.MultiheadAttention(8, 2), (X, X, X), [("T", "B", "C")] * 3),
+    "attention, no batch": (lambda: nn.MultiheadAttention(8, 2), (X[:, 0].clone(),) * 3, [("T", "C")] * 3),
+    "attention, as many sequences as words": (
+        lambda: nn.MultiheadAttention(8, 2, batch_first=True),
+        (torch.zeros(4, 4, 8),) * 3,
+        [("B", "T", "C")] * 3,
+    ),
+    "attention to another source of the same length": (
+        lambda: nn.MultiheadAttention(8, 2, batch_first=True),
+        (torch.zeros(2, 4, 8), *[torch.zeros(2, 4, 8)] * 2),
+        [("B", "T", "C"), ("B", "S", "C"), ("B", "S", "C")],
+    ),
+    "encoder and decoder, equal lengths": (
+        lambda: nn.Transformer(8, 2, 1, 1, 16, batch_first=True),
+        (torch.zeros(2, 4, 8), torch.zeros(2, 4, 8)),
+        [("B", "S", "C"), ("B", "T", "C")],
+    ),
+    "attention along each of two axes": (
+        lambda: Model(
+            lambda a, b, x: b(*[a(x, x, x)[0]] * 3)[0],
+            nn.MultiheadAttention(8, 2, batch_first=True),
+            nn.MultiheadAttention(8, 2),
+        ),
+        (X,),
+        [(4, 2, "C")],
+    ),
+    "attention in windows, batch second": (
+        lambda: Model(
+            lambda a, x: a(*[x.transpose(0, 1).reshape(-1, 2, 8)] * 3)[0], nn.MultiheadAttention(8, 2, batch_first=True)
+        ),
+        (X,),
+        [(4, 2, 8)],
+    ),
+    "recurrent, batch second": (lambda: nn.LSTM(8, 8), (X,), [("T", "B", 8)]),
+    "recurrent, batch first": (lambda: nn.GRU(8, 8, batch_first=True), (X,), [("B", "T", 8)]),
+    "recurrent, ids, batch second": (
+        lambda: embedded(lambda e, r, x: r(e(x))[0], nn.RNN(8, 8)),
+        (ids(4, 2),),
+        [("T", "B")],
+    ),
+    "ids": (lambda: nn.Embedding(9, 8), (ids(2, 4),), [("B", "T")]),
+    "ids, as many sequences as words": (lambda: nn.Embedding(9, 8), (ids(4, 4),), [("B", "T")]),
+    "ids of bags": (lambda: nn.EmbeddingBag(9, 8), (ids(2, 4),), [("B", "T")]),
+    "ids, summed over the first axis": (lambda: embedded(lambda e, x: e(x).sum(0)), (ids(4, 2),), [("T", "B")]),
+    "ids, summed over the second axis": (lambda: embedded(lambda e, x: e(x).sum(1)), (ids(2, 4),), [("B", "T")]),
+    "ids without a batch": (lambda: nn.Embedding(9, 8), (ids(4),), [(4,)]),
+    "integers that are not looked up": (lambda: Model(lambda x: x @ x.T), (ids(2, 4),), [(2, 4)]),
+    "features": (lambda: nn.Linear(8, 8), (torch.zeros(2, 8),), [("B", 8)]),
+    "vectors, batch or length first": (lambda: nn.Linear(8, 8), (X,), [(4, 2, 8)]),
+    "images": (lambda: nn.Conv2d(3, 8, 3), (torch.zeros(2, 3, 8, 8),), [("B", 3, 8, 8)]),
+    "an image without a batch": (lambda: nn.Conv2d(3, 8, 3), (torch.zeros(3, 8, 8),), [(3, 8, 8)]),
+    "sound": (lambda: nn.Conv1d(3, 8, 3), (torch.zeros(2, 3, 16),), [("B", 3, 16)]),
+    "ids of which neighbours are joined": (
+        lambda: embedded(lambda e, c, x: c(e(x).permute(1, 2, 0)), nn.Conv1d(8, 8, 1)),
+        (ids(4, 2),),
+        [("T", "B")],
+    ),
+    "one number": (lambda: Model(lambda x: x + 1), (torch.zeros(()),), [()]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "args", "expected"), CASES.values(), ids=CASES)
+def test_batch_and_length_are_told_by_what_is_done_with_them(
+    make: Callable[[], nn.Module], args: tuple[Any, ...], expected: list[tuple[str | int, ...]]
+) -> None:
+    assert axes(make().eval(), *args) == expected
+
+
+def test_where_nothing_tells_the_header_says_which_axes_and_what_would_help() -> None:
+    trace = shapetrace.trace(nn.Linear(8, 8), X)
+    assert trace.notes == (
+        "axes: nothing tells which of the input's axes (4, 2) is which; axes='B=2 T=4' says so",
+    )  # fmt: skip
+    assert shapetrace.trace(nn.Linear(8, 8), X, axes="B=2 T=4").calls[0].inputs["input"].axes == ("T", "B", 8)
+
+
+def test_only_what_is_left_is_in_the_note() -> None:
+    trace = shapetrace.trace(nn.Linear(8, 8), X, axes="B=2")
+    assert trace.notes == ("axes: nothing tells which of the input's axes (4) is which; axes='B=2 T=4' says so",)
+    assert trace.sizes == {"B": 2}
+
+
+def test_the_past_is_what_keys_have_beside_the_length() -> None:
+    def forward(x: Tensor, past: dict[str, Tensor]) -> Tensor:
+        q = x.unflatten(-1, (2, 4)).transpose(1, 2)
+        k = torch.cat([past["k"], q], dim=2)
+        return F.softmax(q @ k.mT, -1) @ torch.cat([past["v"], q], dim=2)
+
+    past = {"k": torch.zeros(2, 2, 5, 4), "v": torch.zeros(2, 2, 5, 4)}
+    trace = shapetrace.trace(Model(forward), torch.zeros(2, 3, 8), past)
+    assert [tensor.axes for tensor in trace.calls[0].inputs.values()] == [
+        ("B", "T", "H·D"),
+        ("B", "H", "P", "D"),
+        ("B", "H", "P", "D"),
+    ]
+    assert [record.axes for record in trace.roles("weights")] == [("B", "H", "T", "P+T")]
+    assert trace.sizes == {"B": 2, "T": 3, "H": 2, "D": 4, "P": 5}
