@@ -139,7 +139,7 @@ class Prober:
         return found
 
     def apart(self, groups: Groups, inputs: Settings) -> tuple[Groups, Settings]:
-        """The groups, one of them taken apart in two if the model runs so: lengths that are equal may be so by chance."""
+        """The groups, one of them taken apart in two if the model runs so: equal lengths may be equal by chance."""
         for finer in splits(self.held, groups) if self.told_apart else ():
             if more := self.working(finer):
                 return finer, more
