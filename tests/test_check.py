@@ -87,7 +87,7 @@ def test_what_differs_is_shown_with_the_command_that_accepts_it(run: Run) -> Non
 
 
 def test_the_options_are_those_of_run(run: Run) -> None:
-    options = "torch.nn:Linear --in-features 8 --out-features 4 --input 'x: float32[B=2, 8]' --seed 3 --ops --axes C=8"
+    options = "torch.nn:Linear --in-features 8 --out-features 4 --input 'float32[B=2, 8]' --seed 3 --ops --axes C=8"
     assert run(f"shapetrace check --update linear.jsonl {options}")[0] == 0
     trace = shapetrace.load("linear.jsonl")
     assert {call.kind for call in trace.calls} == {"module", "function", "op"}
