@@ -140,7 +140,9 @@ def is_first(trace: Trace, axes: AxesOf, letter: str, weights: list[Axes]) -> bo
     may what attention has."""
     if any(letter in names_in(axis) for each in weights for axis in each):
         return False
-    having = [found for found in (axes(*place) for place in given(trace)) if any(letter in names_in(axis) for axis in found)]
+    having = [
+        found for found in (axes(*place) for place in given(trace)) if any(letter in names_in(axis) for axis in found)
+    ]
     is_told = any(len(found) not in (1, 3) for found in having)
     return is_told and all(found[0] == letter and len(found) != 3 for found in having)
 

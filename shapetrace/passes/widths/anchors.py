@@ -78,9 +78,15 @@ def heads(joined: Joined, has_batch: bool, widths: set[int], lengths: set[Dim]) 
     found = before_width([dim for row in joined.rows("weights", "scores") for dim in head(joined, row, has_batch)])
     yield "H", found
     counts = set(map(size, found))
-    if counts or not set(map(size, width)) & widths:
-        sizes = set(map(size, width))
-        yield "D", [*width, *(dim for dim in joined.last("v") if size(dim) in sizes)]
+    if counts:
+        after = {other for one, other in neighbours if one in set(map(root, found))}
+        values = {size(dim) for dim in joined.last("v") if root(dim) in after}
+        width = [dim for dim in width if root(dim) in after or size(dim) in values]
+    else:  # heads one by one, or a single one: their width is that of a projection, unless it may be C
+        owned = {root(dim) for row in joined.owned for dim in row}
+        width = [dim for dim in width if root(dim) in owned and not widths & set(map(size, width))]
+    sizes = set(map(size, width))
+    yield "D", [*width, *(dim for dim in joined.last("v") if size(dim) in sizes)]
     if len(counts) == 1:
         (count,) = counts
         groups = before_width([row[-3] for row in joined.rows("k", "v") if len(row) == 4])
