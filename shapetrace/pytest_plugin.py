@@ -154,7 +154,7 @@ class Run:
 
         test = "::".join((self.here(item.path), *parts(item)))
         accepting = shlex.join(("pytest", "--update-traces", test))
-        changes = differences(kept(path, accepting), trace)
+        changes = differences(kept(path, accepting), trace, self.here(path))
         return changes and f"the trace is not the one in {shown(path)}\n{changes}\nif this is meant: {accepting}"
 
     def write(self, trace: Trace, path: Path, item: pytest.Item) -> str:

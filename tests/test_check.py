@@ -67,13 +67,11 @@ def test_an_equal_file_stays_untouched(run: Run) -> None:
 
 
 CHANGES = """\
-~ sizes.C 16 -> 32
-~ Linear in 0: outputs.shape [2,16] -> [2,32]
-~ linear in 0: inputs.1.shape [16,8] -> [32,8], inputs.2.shape [16] -> [32], outputs.shape [2,16] -> [2,32]
-~ ReLU in 1: inputs.input.shape [2,16] -> [2,32], outputs.shape [2,16] -> [2,32]
-~ relu in 1: inputs.0.shape [2,16] -> [2,32], outputs.shape [2,16] -> [2,32]
-~ Linear in 2: inputs.input.shape [2,16] -> [2,32]
-~ linear in 2: inputs.0.shape [2,16] -> [2,32], inputs.1.shape [4,16] -> [4,32]
+--- net.jsonl     Sequential
++++ net.py:build  Sequential
+    B=2   float32
+~   C 16 → 32: explains 2 shapes
+sizes differ, nothing else · 4 same
 """
 
 
