@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from string import ascii_uppercase
 from threading import get_ident
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
 
 from ..errors import ShapetraceError, TargetError
-from ..schema import Call, Trace
-from .hooks import CallSlot, HookRegistry
+from ..schema import Trace
+from .hooks import HookRegistry
 from .modes import FunctionCalls, OpCalls
 from .recorder import Recorder, said
+from .slots import CallSlot
+from .unread import Unread
 
 __all__ = ["Tap", "attach", "trace_of"]
-
-NONE: tuple[str, ...] = ()
-"""The very () of a constant: on Python 3.10 `tuple` may make another one, which msgspec would write to a file."""
 
 
 def attach(
@@ -75,7 +74,7 @@ class Tap:
         self._on_trace = on_trace
         self._functions = functions
         self._ops = ops
-        self._complete: deque[Trace] = deque(maxlen=keep)
+        self._complete: deque[Trace | Unread] = deque(maxlen=keep)
         self._forwards = 0
         self._watch: Watch | None = None
         self._block = ExitStack()
@@ -89,7 +88,11 @@ class Tap:
     def traces(self) -> list[Trace]:
         """The newest traces, oldest first; inside a `with` block the last of them is what has been seen so far."""
         watch = self._watch
-        return [*self._complete, *([watch.trace(None)] if watch is not None and watch.recorder.calls else [])]
+        for at, trace in enumerate(self._complete):
+            if isinstance(trace, Unread):
+                self._complete[at] = trace.read()
+        complete = cast("Iterable[Trace]", self._complete)
+        return [*complete, *([watch.unread(None).read()] if watch is not None and watch.recorder.calls else [])]
 
     def detach(self) -> None:
         """Leave the model as it was. A second time does nothing."""
@@ -118,7 +121,7 @@ class Tap:
         state = "attached to" if self._attached else "detached from"
         return f"<Tap {state} {type(self._model).__name__}, traces: {len(self.traces)}>"
 
-    def _forward(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _forward(self, _: nn.Module, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A forward of the model, which is called through here while attached."""
         watch = self._watch
         if self._in_callback:
@@ -148,20 +151,24 @@ class Tap:
         finally:
             self._watch = None
             if watch.recorder.calls:
-                self._keep(watch.trace(error), error)
+                self._keep(watch.unread(error), error)
             error = None  # it leads here through its traceback
 
     def _next(self, watch: Watch) -> Watch:
         """A forward begins. If one came before it in this block, what was seen since is complete."""
         if watch.seen_forward:
-            complete = watch.trace(None)
+            complete = watch.unread(None)
             watch.recorder.restart()
             with watch.aside():
                 self._keep(complete, None)
         watch.seen_forward = True
         return watch
 
-    def _keep(self, complete: Trace, error: BaseException | None) -> None:
+    def _keep(self, unread: Unread, error: BaseException | None) -> None:
+        if error is None and self._on_trace is None:
+            self._complete.append(unread)
+            return
+        complete = unread.read()
         self._complete.append(complete)
         if error is not None:
             mark(error, complete)
@@ -220,24 +227,18 @@ class Watch:
         finally:
             self.recorder.thread = thread
 
-    def trace(self, error: BaseException | None) -> Trace:
+    def unread(self, error: BaseException | None) -> Unread:
         """What has been seen so far."""
-        calls = self.recorder.finish()
-        tensors = (tensor for call in calls for tensor in (*call.inputs.values(), *call.outputs.values()))
-        first = next((t for t in tensors if t.dtype.startswith(("float", "bfloat", "complex"))), None)
         description = attribute(self.model, "description")
-        return Trace(
+        header = Trace(
             target=type(self.model).__name__,
             model=type(self.model).__name__,
             description=description if isinstance(description, str) else "",
             sizes=sizes_of(self.model),
-            dtype=first.dtype if first else "",
-            device=first.device if first else "",
             torch=str(torch.__version__),
-            notes=notes_of(calls),
             error=None if error is None else said(error),
-            calls=calls,
         )
+        return Unread(header, self.recorder.calls)
 
 
 def sizes_of(model: nn.Module) -> dict[str, int]:
@@ -260,15 +261,6 @@ def attribute(thing: object, name: str) -> Any:
         return getattr(thing, name, None)
     except Exception:
         return None
-
-
-def notes_of(calls: tuple[Call, ...]) -> tuple[str, ...]:
-    """The notes of all calls, each once, with the classes it was said of."""
-    said: dict[str, dict[str, None]] = {}
-    for call in calls:
-        if call.note is not None:
-            said.setdefault(call.note, {})[call.name] = None
-    return tuple(f"{', '.join(names)}: {note}" for note, names in said.items()) or NONE
 
 
 def mark(error: BaseException, trace: Trace) -> None:
