@@ -8,6 +8,7 @@ import msgspec
 
 from ..schema import TensorMeta, Trace
 from .axes import Axes, rename_axes, with_axes
+from .lengths import root_of
 
 __all__ = ["as_declared"]
 
@@ -17,7 +18,8 @@ Declared = Mapping[str, tuple[str | None, ...]]
 
 def as_declared(trace: Trace, declared: Declared) -> Trace:
     """`trace` with the names of `declared` for its axes; a note says where they contradict each other, or what ran."""
-    given = trace.calls[0].inputs if trace.calls else {}
+    root = root_of(trace)
+    given = {} if root is None else trace.calls[root].inputs
     names: dict[str, str] = {}
     sizes: dict[str, int] = {}
     own: dict[int | None, list[str | int]] = {}

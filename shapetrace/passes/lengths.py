@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from ..letters import is_unknown, names_in
 from ..schema import TensorMeta, Trace
 
-__all__ = ["settled"]
+__all__ = ["root_of", "settled"]
 
 AxesOf = Callable[[int, str, str, TensorMeta], tuple[str | int, ...]]
 
@@ -109,15 +109,13 @@ def of_ids(trace: Trace, axes: AxesOf, found: Mapping[str, str]) -> dict[str, st
 
     Where only the second comes out of the model, it has summed over the first, which is no batch then.
     """
-    inputs = [place for place in tensors(trace, is_integer, first=1) if place[1] == "inputs"]
-    shapes = dict.fromkeys(axes(*place) for place in inputs if len(place[3].shape) == 2)
+    shapes = dict.fromkeys(axes(*place) for place in given(trace) if is_integer(place[3]) and len(place[3].shape) == 2)
     if len(shapes) != 1 or not looks_up(trace):
         return {}
     first, second = next(iter(shapes))
     if not is_unknown(first) or not is_unknown(second) or first == second:
         return {}
-    out = {letter for key, tensor in trace.calls[0].outputs.items() for axis in axes(0, "outputs", key, tensor)
-           for letter in names_in(axis)}  # fmt: skip
+    out = {letter for place in gives(trace) for axis in axes(*place) for letter in names_in(axis)}
     is_turned = found.get(str(first)) == "T" or found.get(str(second)) == "B" or (second in out and first not in out)
     return {str(first): "T", str(second): "B"} if is_turned else {str(first): "B", str(second): "T"}
 
@@ -137,8 +135,8 @@ def is_first(trace: Trace, axes: AxesOf, letter: str, weights: list[Axes]) -> bo
     may what attention has."""
     if any(letter in names_in(axis) for each in weights for axis in each):
         return False
-    given = [(axes(*place), place[3]) for place in tensors(trace, lambda _: True, first=1) if place[1] == "inputs"]
-    having = [found for found, _ in given if any(letter in names_in(axis) for axis in found)]
+    shapes = [axes(*place) for place in given(trace)]
+    having = [found for found in shapes if any(letter in names_in(axis) for axis in found)]
     is_told = any(len(found) not in (1, 3) for found in having)
     return is_told and all(found[0] == letter and len(found) != 3 for found in having)
 
@@ -160,11 +158,28 @@ def of_sizes(trace: Trace, axes: AxesOf, found: Mapping[str, str], declared: Map
     return names
 
 
-def tensors(
-    trace: Trace, wanted: Callable[[TensorMeta], bool], first: int | None = None
-) -> Iterator[tuple[int, str, str, TensorMeta]]:
-    """The wanted tensors of the first calls, each with its place."""
-    for index, call in enumerate(trace.calls[:first]):
+def root_of(trace: Trace) -> int | None:
+    """Which call is that of the model itself; in a block of the user's code others may come before it."""
+    return next((at for at, call in enumerate(trace.calls) if call.kind == "module" and call.path == ""), None)
+
+
+def given(trace: Trace) -> Iterator[tuple[int, str, str, TensorMeta]]:
+    """The tensors that the model is given, each with its place."""
+    root = root_of(trace)
+    if root is not None:
+        yield from ((root, "inputs", key, tensor) for key, tensor in trace.calls[root].inputs.items())
+
+
+def gives(trace: Trace) -> Iterator[tuple[int, str, str, TensorMeta]]:
+    """The tensors that come out of the model, each with its place."""
+    root = root_of(trace)
+    if root is not None:
+        yield from ((root, "outputs", key, tensor) for key, tensor in trace.calls[root].outputs.items())
+
+
+def tensors(trace: Trace, wanted: Callable[[TensorMeta], bool]) -> Iterator[tuple[int, str, str, TensorMeta]]:
+    """The wanted tensors, each with its place."""
+    for index, call in enumerate(trace.calls):
         for place in ("inputs", "outputs", "unmade"):
             tensors: dict[str, TensorMeta] = getattr(call, place)
             yield from ((index, place, key, tensor) for key, tensor in tensors.items() if wanted(tensor))
