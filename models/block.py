@@ -1,41 +1,38 @@
 """Block: self-attention, then feed-forward, each added to the residual stream x.
 
-B  batch    H  heads
-T  length   F  feed-forward width
-C  model width
+B  batch    C  model width
+T  length
 """
-
-from typing import Literal
 
 from torch import Tensor, nn
 
-from .attention import QKV, MultiHeadAttention
-from .feed_forward import Activation, FeedForward
+from .attention import MultiHeadAttention
+from .config import Config
+from .feed_forward import FeedForward, SwiGLU
 
 
 class Block(nn.Module):
-    """One layer of a GPT (norm="pre") or of an encoder (norm="post").
+    """One layer of a GPT or of an encoder.
 
-    pre-LN    x + f(norm(x))   x runs through untouched; the model needs one more norm at its end
-    post-LN   norm(x + f(x))   x is normalised after every addition, as in the paper
+    norm="pre"    x + f(norm(x))   x runs through untouched; the model needs one more norm at its end
+    norm="post"   norm(x + f(x))   x is normalised after every addition, as in the paper
     """
 
-    def __init__(
-        self,
-        C: int,
-        H: int,
-        F: int,
-        *,
-        norm: Literal["pre", "post"],
-        activation: Activation,
-        qkv: QKV,
-    ) -> None:
+    def __init__(self, config: Config) -> None:
         super().__init__()
-        self.pre_norm = norm == "pre"
-        self.norm_1 = nn.LayerNorm(C)
-        self.attention = MultiHeadAttention(C, H, qkv=qkv)
-        self.norm_2 = nn.LayerNorm(C)
-        self.feed_forward = FeedForward(C, F, activation=activation)
+        self.pre_norm = config.norm == "pre"
+        self.norm_1 = normalization(config)
+        self.attention = MultiHeadAttention(
+            config.C,
+            config.H,
+            G=config.G,
+            qkv=config.qkv,
+            attention=config.attention,
+            rotary=config.context if config.positions == "rope" else None,
+            bias=config.bias,
+        )
+        self.norm_2 = normalization(config)
+        self.feed_forward = feed_forward(config)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """x (B, T, C) → (B, T, C), with a mask as `attend` takes it"""
@@ -50,3 +47,14 @@ class Block(nn.Module):
             x = x + self.feed_forward(x)
             x = self.norm_2(x)
         return x
+
+
+def normalization(config: Config) -> nn.Module:
+    """LayerNorm, or RMSNorm, which takes no mean away (Zhang and Sennrich, 2019, arXiv:1910.07467)."""
+    return nn.LayerNorm(config.C) if config.norm_kind == "layer" else nn.RMSNorm(config.C, eps=1e-6)
+
+
+def feed_forward(config: Config) -> nn.Module:
+    if config.activation == "swiglu":
+        return SwiGLU(config.C, config.F, bias=config.bias)
+    return FeedForward(config.C, config.F, activation=config.activation, bias=config.bias)

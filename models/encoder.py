@@ -31,10 +31,10 @@ class Encoder(nn.Module):
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.config = config
-        C, H, F, V, L = config.C, config.H, config.F, config.V, config.L
+        C, V, L = config.C, config.V, config.L
         self.token_embedding = nn.Embedding(V, C)
         self.position_embedding = nn.Embedding(config.context, C)
-        self.blocks = nn.ModuleList(Block(C, H, F, norm="post", activation="gelu", qkv="separate") for _ in range(L))
+        self.blocks = nn.ModuleList(Block(config) for _ in range(L))
         self.head = nn.Linear(C, V, bias=False)
 
         nn.init.normal_(self.token_embedding.weight, std=0.02)
@@ -80,7 +80,7 @@ def encoder(
     """
     refuse(*wrong_sizes(B=B, T=T, C=C, H=H, F=F, V=V, L=L), *wrong_vocabulary(V, "padding", "the mask"))
     F = 4 * C if F is None else F
-    model = Encoder(Config(C=C, H=H, F=F, V=V, L=L, context=max(T, 1024)))
+    model = Encoder(Config(C=C, H=H, F=F, V=V, L=L, context=max(T, 1024), norm="post", qkv="separate"))
 
     sentence = torch.randint(2, V, (B, T))  # 0 and 1 are PAD and MASK
     sentence[-1, T - T // 2 :] = PAD

@@ -7,16 +7,14 @@ C  model width     L  layers of the encoder, and again of the decoder
 """
 
 import math
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from .attention import MultiHeadAttention
-from .block import Block
-from .config import Config, refuse, wrong_choice, wrong_sizes, wrong_vocabulary
-from .feed_forward import FeedForward
+from .block import Block, feed_forward
+from .config import Config, Size, refuse, wrong_choices, wrong_sizes, wrong_vocabulary
 from .masks import PAD, causal_mask, padding_mask
 from .positions import SinusoidalEncoding, position_index
 
@@ -26,8 +24,7 @@ class EncoderStack(nn.Module):
 
     def __init__(self, config: Config) -> None:
         super().__init__()
-        C, H, F, L = config.C, config.H, config.F, config.L
-        self.blocks = nn.ModuleList(Block(C, H, F, norm="post", activation="relu", qkv="separate") for _ in range(L))
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.L))
 
     def forward(self, x: Tensor, source_mask: Tensor) -> Tensor:
         """x (B, S, C) → (B, S, C)"""
@@ -39,13 +36,14 @@ class EncoderStack(nn.Module):
 class DecoderBlock(nn.Module):
     """Masked self-attention over the target, cross-attention to the source, feed-forward; post-LN."""
 
-    def __init__(self, C: int, H: int, F: int) -> None:
+    def __init__(self, config: Config) -> None:
         super().__init__()
+        C, H = config.C, config.H
         self.self_attention = MultiHeadAttention(C, H)
         self.norm_1 = nn.LayerNorm(C)
         self.cross_attention = MultiHeadAttention(C, H)
         self.norm_2 = nn.LayerNorm(C)
-        self.feed_forward = FeedForward(C, F, activation="relu")
+        self.feed_forward = feed_forward(config)
         self.norm_3 = nn.LayerNorm(C)
 
     def forward(self, x: Tensor, memory: Tensor, target_mask: Tensor, source_mask: Tensor) -> Tensor:
@@ -64,8 +62,7 @@ class DecoderStack(nn.Module):
 
     def __init__(self, config: Config) -> None:
         super().__init__()
-        C, H, F, L = config.C, config.H, config.F, config.L
-        self.blocks = nn.ModuleList(DecoderBlock(C, H, F) for _ in range(L))
+        self.blocks = nn.ModuleList(DecoderBlock(config) for _ in range(config.L))
 
     def forward(self, x: Tensor, memory: Tensor, target_mask: Tensor, source_mask: Tensor) -> Tensor:
         """x (B, T, C), memory (B, S, C) → (B, T, C)"""
@@ -125,7 +122,7 @@ class Transformer(nn.Module):
         return logits, loss
 
 
-SIZES = {
+SIZES: dict[Size, dict[str, int]] = {
     "seed": {"C": 8, "H": 2, "V": 16, "L": 2},
     "paper": {"C": 512, "H": 8, "V": 10_000, "L": 6},
 }
@@ -141,7 +138,7 @@ def transformer(
     V: int | None = None,
     L: int | None = None,
     *,
-    size: Literal["seed", "paper"] = "seed",
+    size: Size = "seed",
 ) -> tuple[Transformer, tuple[()], dict[str, Tensor]]:
     """encoder-decoder: sinusoidal positions, post-LN, ReLU, cross-attention
 
@@ -157,10 +154,24 @@ def transformer(
     refuse(
         *wrong_sizes(B=B, T=T, S=S, C=C, H=H, F=F, V=V, L=L),
         *wrong_vocabulary(V, "padding"),
-        *wrong_choice("size", size, tuple(SIZES)),
+        *wrong_choices(size=size),
     )
     F = 4 * C if F is None else F
-    model = Transformer(Config(C=C, H=H, F=F, V=V, L=L, context=max(T, S, 1024)))
+    context = max(T, S, 1024)
+    model = Transformer(
+        Config(
+            C=C,
+            H=H,
+            F=F,
+            V=V,
+            L=L,
+            context=context,
+            norm="post",
+            positions="sinusoidal",
+            activation="relu",
+            qkv="separate",
+        )
+    )
 
     source_ids = torch.randint(1, V, (B, S))  # 0 is PAD
     source_ids[-1, S - S // 2 :] = PAD

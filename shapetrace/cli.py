@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import errno
 import sys
-import warnings
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
+import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,11 +13,13 @@ import msgspec
 import typer
 
 from . import __version__, files
-from .errors import FileError, ShapetraceError, TargetError
-from .streams import complain, hush, say, set_encoding
+from .comparison import diff
+from .errors import ShapetraceError, TargetError
+from .options import All, Axes, Copies, Depth, Inputs, Materialise, Ops, Output, Seed, Shape, Width, model_names, size
+from .streams import aside, complain, hush, say, set_encoding
+from .view import View, emit, view_of
 
 if TYPE_CHECKING:
-    from .schema import Trace
     from .targets import Request
 
 __all__ = ["app", "main"]
@@ -27,72 +28,6 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
 UsageError: Any = typer.BadParameter.__base__
 """Of typer itself or of click, going by the version of typer."""
-
-CONTENT = {".jsonl": "trace", ".json": "json", ".md": "markdown", ".txt": "tree"}
-"""What goes into a file, by its suffix; "trace" is what `shapetrace show` reads."""
-
-
-class View(msgspec.Struct, frozen=True):
-    """How a trace is shown, or what of it goes into which file."""
-
-    format: str
-    output: Path | None
-    all: bool
-    depth: int | None
-    width: int | None
-
-
-# --- options: each is read here; targets and renderers are imported when there is something for them to do ------------
-
-
-def number(least: int, most: int) -> Callable[[object], int]:
-    """Reads a whole number from `least` to `most`."""
-
-    def read(text: object) -> int:
-        from .targets.options import whole
-
-        found = whole(str(text), least=least, most=most)
-        if found is None:
-            raise typer.BadParameter(f"it is a whole number from {least} to {most}, not {text!r}.")
-        return found
-
-    return read
-
-
-def format_name(text: str) -> str:
-    from .renderers import FORMATS
-
-    if text not in FORMATS:
-        raise typer.BadParameter(f"it is {', '.join(FORMATS)}, not {text!r}.")
-    return text
-
-
-def model_names() -> list[str]:
-    from .targets import registry
-
-    return registry.names()
-
-
-def size(letter: str, axis: str) -> Any:
-    return typer.Option(f"--{letter}", metavar="N", help=axis)
-
-
-All = Annotated[bool, typer.Option("--all", help="leave nothing out and fold nothing: masks, casts, equal blocks")]
-Depth = Annotated[
-    int | None, typer.Option(metavar="N", parser=number(0, 1000), help="how many levels of modules to open")
-]
-Shape = Annotated[
-    str | None,
-    typer.Option("--format", metavar="NAME", parser=format_name, help="tree (the default), table, json, markdown"),
-]
-Output = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="write to FILE: .jsonl keeps the record, .txt, .md and .json what is shown"),
-]
-Width = Annotated[
-    int | None, typer.Option(metavar="N", parser=number(1, 10_000), help="how many columns wide; else as the terminal")
-]
-
 
 # --- commands ---------------------------------------------------------------------------------------------------------
 
@@ -109,6 +44,7 @@ def shapetrace(
       shapetrace run my_model.py:build         your own
       shapetrace run gpt --output gpt.jsonl    keep the record
       shapetrace show gpt.jsonl                and look at it again
+      shapetrace diff preln postln             what differs between two
     """
     if version:
         say(f"shapetrace {__version__}")
@@ -129,17 +65,12 @@ def run(
     F: Annotated[str | None, size("F", "feed-forward width")] = None,
     V: Annotated[str | None, size("V", "vocabulary")] = None,
     L: Annotated[str | None, size("L", "layers")] = None,
-    input: Annotated[list[str] | None, typer.Option(metavar="SPEC", help="a tensor to call the model with")] = None,
-    seed: Annotated[
-        int,
-        typer.Option(
-            metavar="N", parser=number(0, 2**64 - 1), help="of the random numbers; 0 if not given", show_default=False
-        ),
-    ] = 0,
-    axes: Annotated[
-        str, typer.Option(metavar="SIZES", help="sizes of axes that cannot be told: 'C=768 H=12'", show_default=False)
-    ] = "",
-    ops: Annotated[bool, typer.Option("--ops", help="show the aten ops that each function runs, too")] = False,
+    input: Inputs = None,
+    seed: Seed = 0,
+    axes: Axes = "",
+    ops: Ops = False,
+    materialise: Materialise = False,
+    copies: Copies = False,
     all: All = False,
     depth: Depth = None,
     format: Shape = None,
@@ -154,6 +85,7 @@ def run(
       shapetrace run transformer --size paper --output paper.jsonl
       shapetrace run my_model.py:build --n-layers 3 --no-bias
       shapetrace run my_model.py:Net --input 'x: float32[B=2, T=4, 8]'
+      shapetrace run gpt --copies --ops
       shapetrace run torch.nn:Linear --in-features 8 --out-features 4 \\
                      --input 'float32[2, 8]'
 
@@ -167,22 +99,44 @@ def run(
 
     If the model raises, what it did until then is shown, then its own traceback, and the exit status is 2.
     """
-    from .targets import Request
+    view = view_of(format, output, all, depth, width, copies)
+    run_and_show(requested(context), view)
 
-    if target.startswith("-"):
-        raise TargetError(f"the target comes first, then its options: shapetrace run TARGET {target} …")
-    view = View(content(format, output), output, all, depth, width)
-    letters = (f"--{name}={text}" for name, text in context.params.items() if name.isupper() and text is not None)
-    others = tuple(option.name for option in context.command.params if option.name and not option.name.isupper())
-    given = tuple(
-        name for name in others if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
-    )
-    run_and_show(Request(target, (*letters, *context.args), tuple(input or ()), seed, ops, axes, others, given), view)
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def check(
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", hidden=True)],
+    target: Annotated[str, typer.Argument(metavar="TARGET", hidden=True, autocompletion=model_names)],
+    update: Annotated[bool, typer.Option("--update", help="write FILE, unless it holds this trace")] = False,
+    input: Inputs = None,
+    seed: Seed = 0,
+    axes: Axes = "",
+    ops: Ops = False,
+    materialise: Materialise = False,
+) -> None:
+    """Run a model and compare its trace with a file.
+
+    \b
+      shapetrace check traces/gpt.jsonl gpt --B 2 --T 4
+      shapetrace check traces/net.jsonl net.py:build --n-layers 3
+      shapetrace check --update traces/gpt.jsonl gpt --B 2 --T 4
+
+    TARGET and its options, --B and the other letters among them, are those of `shapetrace run`. FILE holds what is the
+    same on every machine: names, axes, shapes, roles; no strides, devices or versions.
+
+    The exit status is 0 if nothing differs, 1 if something does, 2 if there was trouble, as that of diff.
+    """
+    from .check import Check, check
+
+    words = tuple(context.obj[1:])
+    raise typer.Exit(check(Check(file, requested(context), words, update)))
 
 
 @app.command()
 def show(
     file: Annotated[Path, typer.Argument(metavar="FILE", hidden=True)],
+    copies: Copies = False,
     all: All = False,
     depth: Depth = None,
     format: Shape = None,
@@ -197,7 +151,7 @@ def show(
 
     FILE is what `shapetrace run … --output FILE.jsonl` wrote, or `trace.save` in Python.
     """
-    view = View(content(format, output), output, all, depth, width)
+    view = view_of(format, output, all, depth, width, copies)
     emit(files.load(file), view)
 
 
@@ -214,18 +168,48 @@ def models() -> None:
     from .targets import registry
 
     for model in registry.summaries():
-        say(f"{model.name:12} {model.line}\n{'':12} {' '.join(model.options)}".rstrip())
+        options = textwrap.fill(" ".join(model.options), 80, initial_indent=" " * 13, subsequent_indent=" " * 13)
+        say(f"{model.name:12} {model.line}\n{options}".rstrip())
+
+
+app.command()(diff)
 
 
 # --- what the commands do ---------------------------------------------------------------------------------------------
 
 
+def requested(context: typer.Context) -> Request:
+    """What a command is to run, from its words."""
+    from .targets import Request
+
+    asked = context.params
+    for word in filter(None, (asked.get("file"), asked["target"])):
+        if word.startswith("-"):
+            takes = "FILE TARGET" if "file" in asked else "TARGET"
+            raise TargetError(f"the target comes first, then its options: {context.command_path} {takes} {word} …")
+    letters = (f"--{name}={text}" for name, text in asked.items() if name.isupper() and text is not None)
+    others = tuple(option.name for option in context.command.params if option.name and not option.name.isupper())
+    given = tuple(
+        name for name in others if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
+    )
+    return Request(
+        asked["target"],
+        options=(*letters, *context.args),
+        inputs=tuple(asked["input"] or ()),
+        seed=asked["seed"],
+        ops=asked["ops"],
+        axes=asked["axes"],
+        others=others,
+        given=given,
+        materialise=asked["materialise"],
+    )
+
+
 def run_and_show(request: Request, view: View) -> None:
     from .targets import Raised, record
 
-    warnings.filterwarnings("ignore", "Failed to initialize NumPy")  # torch says so where there is none; none is needed
     try:
-        with redirect_stdout(sys.stderr):  # what the user's code prints is not the record
+        with aside():
             trace = record(request)
     except Raised as raised:
         if raised.partial is not None:
@@ -236,48 +220,12 @@ def run_and_show(request: Request, view: View) -> None:
     emit(trace, view)
 
 
-def content(format: str | None, output: Path | None) -> str:
-    """What to write. `FileError` if neither `format` nor the name of the file says, or both do and differ."""
-    if format is not None:
-        if output is not None and output.suffix == ".jsonl":
-            raise FileError(
-                f"{output} would keep the record, which is not {format}: leave --format out, or name it .txt"
-            )
-        return format
-    if output is None:
-        return "tree"
-    if output.suffix not in CONTENT:
-        known = ", ".join(CONTENT)
-        raise FileError(f"{output}: the end of its name does not say what to write; use {known}, or give --format")
-    return CONTENT[output.suffix]
-
-
-def emit(trace: Trace, view: View) -> None:
-    """Show the trace, or write it to a file and say so on stderr."""
-    if view.output is None:
-        say(text(trace, view))
-        return
-    if view.format == "trace":
-        trace.save(view.output)
-    else:
-        files.write(view.output, f"{text(trace, view)}\n".encode("utf-8", "backslashreplace"))
-    complain(f"{view.output}: written, {len(trace.calls)} calls of {trace.target}")
-
-
-def text(trace: Trace, view: View) -> str:
-    from .renderers import Style, render
-
-    style = Style(width=view.width, all=view.all, depth=view.depth)
-    if view.output is not None:  # the same as into a pipe
-        style = msgspec.structs.replace(style, width=view.width or 80, color=False)
-    return render(trace, style, format=view.format).rstrip("\n")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; the exit status."""
     set_encoding()
     try:
-        status = app(arguments, prog_name="shapetrace", standalone_mode=False)
+        words = sys.argv[1:] if arguments is None else list(arguments)
+        status = app(words, prog_name="shapetrace", standalone_mode=False, obj=words)
         return status if isinstance(status, int) else 0
     except KeyboardInterrupt:
         return 130

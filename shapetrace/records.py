@@ -9,7 +9,7 @@ import msgspec
 from .errors import LookupFailed, near
 from .schema import Call, TensorMeta, Trace, part
 
-__all__ = ["Record", "Scope", "part", "records", "scope"]
+__all__ = ["Record", "Scope", "part", "record_of", "records", "scope"]
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -80,6 +80,33 @@ def records(trace: Trace) -> Iterator[Record]:
                 yield Record(call.path, key, call, key, tensor, is_input=True)
     while running:
         yield from results(*running.pop())
+
+
+def record_of(trace: Trace, number: int) -> Record | None:
+    """Where the tensor with this number was made: under the first name it had, else by the function that made it.
+
+    What no call here made is an input: of the module that it was first given to, or, as a parameter, of its own module.
+    """
+    first: Record | None = None
+    for record in records(trace):
+        if record.tensor.number != number or not record.materialised:
+            continue
+        if record.is_input and first is None:
+            return record
+        if record.name and not record.is_input:
+            return record
+        first = first or record
+    return first or given(trace, number)
+
+
+def given(trace: Trace, number: int) -> Record | None:
+    """The first function that a tensor was given to, which no module was given."""
+    for call in trace.calls:
+        for key, tensor in call.inputs.items():
+            if tensor.number == number:
+                path, _, name = (tensor.name or "").rpartition(".")
+                return Record(path if name else call.path, name, call, key, tensor, is_input=True)
+    return None
 
 
 def inside(call: Call, path: str) -> str:

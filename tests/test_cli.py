@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import shapetrace
-from shapetrace.cli import CONTENT, main
+from shapetrace.cli import main
 from shapetrace.renderers import FORMATS
+from shapetrace.view import CONTENT
 
 Screen = tuple[int, str, str]
 """Exit status, stdout, stderr."""
@@ -71,6 +72,15 @@ def strange():
             raise GeneratorExit("enough")
 
     return Strange(), (torch.zeros(1, 2),)
+
+
+def attends():
+    class Attends(nn.Module):
+        def forward(self, x):
+            out = nn.functional.scaled_dot_product_attention(x, x, x)
+            return out
+
+    return Attends(), (torch.zeros(1, 2, 3, 4),)
 """
 
 
@@ -147,6 +157,18 @@ def test_ops_are_shown_on_request(run: Run) -> None:
     assert {call.kind for call in shapetrace.load("gpt.jsonl").calls} == {"module", "function", "op"}
 
 
+def test_fused_attention_is_written_out_on_request(run: Run) -> None:
+    assert run("run", "net.py:attends", "--output", "fused.jsonl")[0] == 0
+    status, out, err = run("run", "net.py:attends", "--materialise", "--output", "written.jsonl")
+    assert (status, out) == (0, "")
+    fused, written = shapetrace.load("fused.jsonl"), shapetrace.load("written.jsonl")
+    assert [record.materialised for record in fused.roles("scores")] == [False]
+    assert [record.materialised for record in written.roles("scores")] == [True]
+    assert written[""]["scores"].shape == (1, 2, 3, 3)
+    said = "scaled_dot_product_attention was written out"
+    assert [any(note.startswith(said) for note in trace.notes) for trace in (fused, written)] == [False, True]
+
+
 def test_the_view_options_change_what_is_shown(run: Run) -> None:
     run("run", "gpt", "--output", "gpt.jsonl")
     shown = [run("show", "gpt.jsonl", *words)[1] for words in ([], ["--all"], ["--depth", "0"], ["--width", "120"])]
@@ -157,10 +179,21 @@ def test_models_lists_what_has_a_name(run: Run) -> None:
     assert run("models") == (
         0,
         """\
+bert         encoder under another name: learned positions, post-LN, GELU
 encoder      encoder-only: learned positions, post-LN, GELU, bidirectional
              --B 2 --T 4 --C 8 --H 2 --F --V 16 --L 2
 gpt          decoder-only: learned positions, pre-LN, GELU, causal
-             --B 2 --T 4 --C 8 --H 2 --F --V 16 --L 2 --head tied
+             --B 2 --T 4 --C 8 --H 2 --F --V 16 --L 2 --G --norm pre --norm-kind
+             layer --positions learned --activation gelu --qkv fused --attention
+             explicit --head tied --no-bias
+gpt2         gpt with all choices of GPT-2
+gqa          gpt with grouped-query attention: two query heads share a key and value head
+llama        gpt with all choices of Llama: RMSNorm, RoPE, GQA, SwiGLU
+mqa          gpt with multi-query attention: one key and value head
+original     transformer under another name: the model of the paper
+postln       gpt with norm(x + f(x)), as in the paper
+preln        gpt with x + f(norm(x)), as it is anyway
+rope         gpt with rotary positions: nothing added, q and k turned
 transformer  encoder-decoder: sinusoidal positions, post-LN, ReLU, cross-attention
              --B 2 --T 4 --S 3 --C --H --F --V --L --size seed
 """,
@@ -197,6 +230,58 @@ def test_a_file_that_cannot_be_replaced_by_a_whole_one_stays(run: Run) -> None:
     assert Path("gpt.jsonl").read_text() == "precious"
 
 
+# --- copies ----------------------------------------------------------------------------------------------------------
+
+COPIES = """\
+GPT  decoder-only · pre-LN · learned positions
+B=2 T=4 C=8 H=2 D=4 F=32 V=16 L=2   float32 cpu
+13.3 kB in activations · 2 copies, 512 B: contiguous 2
+bytes      copy    made by     in
+256 B  ×2  concat  contiguous  blocks.*.attention
+           head_output.transpose(1, 2) was not contiguous · attention.py:113
+copies inside of functions, as matmul makes them, are seen with --ops
+"""
+
+
+def test_the_copies_are_shown_of_a_run_and_of_its_file(run: Run) -> None:
+    run("run", "gpt", "--output", "gpt.jsonl")
+    for words in (["run", "gpt"], ["show", "gpt.jsonl"]):
+        assert run(*words, "--copies", "--width", "80") == (0, COPIES, "")
+
+
+def test_copies_go_into_files_by_their_suffix_and_are_folded_unless_all_is_asked_for(run: Run) -> None:
+    run("run", "gpt", "--output", "gpt.jsonl")
+    assert run("show", "gpt.jsonl", "--copies", "--output", "copies.txt")[:2] == (0, "")
+    assert Path("copies.txt").read_text(encoding="utf-8") == COPIES
+    run("show", "gpt.jsonl", "--copies", "--output", "copies.json")
+    assert [copy["path"] for copy in json.loads(Path("copies.json").read_text())["copies"]] == [
+        "blocks.0.attention",
+        "blocks.1.attention",
+    ]
+    assert run("show", "gpt.jsonl", "--copies", "--format", "markdown")[1].count("`concat`") == 1
+    assert run("show", "gpt.jsonl", "--copies", "--format", "markdown", "--all")[1].count("`concat`") == 2
+
+
+def test_copies_inside_of_functions_are_shown_with_ops(run: Run) -> None:
+    status, out, err = run("run", "gpt", "--copies", "--ops")
+    assert (status, err) == (0, "")
+    assert "clone in matmul" in out
+    assert "--ops" not in out
+
+
+def test_what_copies_cannot_be_is_refused(run: Run) -> None:
+    assert run("run", "gpt", "--copies", "--output", "gpt.jsonl") == (
+        2,
+        "",
+        "shapetrace: gpt.jsonl would keep the record, which is not the copies alone: name it .txt, .md or .json\n",
+    )
+    assert run("run", "gpt", "--copies", "--depth", "1") == (
+        2,
+        "",
+        "shapetrace: --depth opens modules of the tree; --copies lists what is in all of them, and opens none\n",
+    )
+
+
 # --- a forward that raises -------------------------------------------------------------------------------------------
 
 
@@ -216,7 +301,8 @@ def test_a_forward_that_raises_is_shown_until_then_followed_by_its_own_traceback
     ]
     assert lines[5].startswith("shapetrace: raised in ")
     assert lines[-1] == (
-        "shapetrace: net.py:fails: the forward of Net raised this; --output FILE.jsonl keeps what ran until then"
+        "shapetrace: net.py:fails: the forward of Net raised this; "
+        "shapetrace run … --output FILE.jsonl keeps what ran until then"
     )
 
 
@@ -243,9 +329,11 @@ def test_an_interrupt_ends_it_silently(run: Run) -> None:
 # --- errors ----------------------------------------------------------------------------------------------------------
 
 TARGETS = """\
-  by name              encoder, gpt, transformer
+  by name              bert, encoder, gpt, gpt2, gqa, llama, mqa, original, postln, preln, rope, transformer
   in a file            path/file.py:build
   in a module          package.module:build"""
+
+GPT = "--B --T --C --H --F --V --L --G --norm --norm-kind --positions --activation --qkv --attention --head --bias"
 
 ERRORS = {
     "run net.py:own --depth 5 --seed 3": (
@@ -255,8 +343,8 @@ ERRORS = {
     "run gpt --format json --output gpt.jsonl": (
         "gpt.jsonl would keep the record, which is not json: leave --format out, or name it .txt"
     ),
-    "run gtp": f"no model is called 'gtp': did you mean gpt?\n{TARGETS}",
-    "run q": f"no model is called 'q'\n{TARGETS}",
+    "run gtp": f"no model is called 'gtp': did you mean gpt, gpt2?\n{TARGETS}",
+    "run zzz": f"no model is called 'zzz'\n{TARGETS}",
     "run nte.py:build": "nte.py:build: there is no file nte.py: did you mean net.py?",
     "run net.py": "net.py is a file; name what in it gives the model as well, net.py:build",
     "run net.py:fials": "net.py:fials: there is no 'fials' in net.py: did you mean fails, talks, Ids?",
@@ -268,10 +356,9 @@ ERRORS = {
     "run transformer --V 1": "transformer: V=1 leaves no id for words (id 0 is padding): take V=2 or more",
     "run gpt --T -1": "--T is the size of an axis, a whole number from 1 on, not '-1'",
     "run gpt --T x": "--T is the size of an axis, a whole number from 1 on, not 'x'",
-    "run gpt --S 3": "gpt takes no --S; it takes --B --T --C --H --F --V --L --head",
-    "run gpt --hed tied": "gpt takes no --hed: did you mean --head? it takes --B --T --C --H --F --V --L --head",
-    "run gpt --fromat json": "gpt takes no --fromat: did you mean --format? "
-    "it takes --B --T --C --H --F --V --L --head",
+    "run gpt --S 3": f"gpt takes no --S; it takes {GPT}",
+    "run gpt --hed tied": f"gpt takes no --hed: did you mean --head? it takes {GPT}",
+    "run gpt --fromat json": f"gpt takes no --fromat: did you mean --format? it takes {GPT}",
     "run gpt --head both": "gpt: --head is tied or untied, not 'both'",
     "run gpt --head": "gpt: --head needs a value: tied or untied",
     "run gpt extra": "gpt: 'extra' is no option; what follows the target is --name VALUE",
@@ -369,10 +456,12 @@ def test_without_a_command_the_help_is_shown(run: Run) -> None:
     status, out, err = run()
     assert (status, err) == (0, "")
     assert run("--help") == (0, out, "")
-    assert [line.split()[0] for line in out.partition("Commands:\n")[2].splitlines()] == ["run", "show", "models"]
+    assert [line.split()[0] for line in out.partition("Commands:\n")[2].splitlines()] == [
+        *["run", "check", "show", "models", "diff"]
+    ]
 
 
-@pytest.mark.parametrize("command", ["", "run", "show", "models"])
+@pytest.mark.parametrize("command", ["", "run", "check", "show", "models", "diff"])
 def test_help_shows_examples_before_options_and_fits_80_columns(run: Run, command: str) -> None:
     _, out, _ = run(*command.split(), "--help")
     assert 0 < out.index(f"    shapetrace {command}") < out.index("Options:")
@@ -508,7 +597,7 @@ def test_an_interrupt_while_a_model_runs_ends_it_silently(tmp_path: Path) -> Non
 
 def test_the_shell_can_complete_the_names_of_models() -> None:
     words = {"_SHAPETRACE_COMPLETE": "complete_bash", "COMP_WORDS": "shapetrace run g", "COMP_CWORD": "2"}
-    assert process(environment=words) == (0, "gpt\n", "")
+    assert process(environment=words) == (0, "gpt\ngpt2\ngqa\n", "")
 
 
 def test_an_option_that_both_have_goes_to_the_builder_after_two_dashes(run: Run) -> None:

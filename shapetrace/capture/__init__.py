@@ -17,19 +17,28 @@ __all__ = ["Tap", "attach", "record", "trace", "trace_of"]
 
 
 def trace(
-    model: nn.Module, /, *args: Any, functions: bool = True, ops: bool = False, axes: bool | str = True, **kwargs: Any
+    model: nn.Module,
+    /,
+    *args: Any,
+    functions: bool = True,
+    ops: bool = False,
+    materialise: bool = False,
+    axes: bool | str = True,
+    **kwargs: Any,
 ) -> Trace:
     """The record of one forward, `model(*args, **kwargs)`.
 
     functions   record the functions called between modules; without them, which is cheaper, only module boundaries
     ops         record the aten ops that each function runs as well
+    materialise run `F.scaled_dot_product_attention` written out: then its scores and weights are real, and seen. Its
+                results are equal to the fused kernel's within rounding
     axes        say of each tensor what it is: its role, from the data flow, and which axis each dim is. For the axes a
                 copy of the model runs twice more at other sizes, or one that is built anew where the model carries its
                 configuration; "C=768 H=12" gives sizes of letters that this cannot tell. False: the plain record
 
     What the forward raises passes through, with a note that says where; `trace_of` gives the record of it so far.
     """
-    return record(model, args, kwargs, functions=functions, ops=ops, axes=axes)
+    return record(model, args, kwargs, functions=functions, ops=ops, materialise=materialise, axes=axes)
 
 
 def record(
@@ -39,12 +48,13 @@ def record(
     *,
     functions: bool = True,
     ops: bool = False,
+    materialise: bool = False,
     axes: bool | str = True,
     sources: Sequence[Sourcing] = (),
 ) -> Trace:
     """`trace`, for a forward that has keyword arguments of the same names; `sources` as for `Naming`."""
 
-    again = partial(recorded, functions=functions, ops=ops)
+    again = partial(recorded, functions=functions, ops=ops, materialise=materialise)
     naming = Naming(model, args, kwargs, again, declared(axes), sources) if axes else None
     plain = again(model, args, kwargs)
     return plain if naming is None else naming.name(name_roles(plain))

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from threading import get_ident
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
+import msgspec
 import torch
 from torch import nn
 
 from ..errors import ShapetraceError, TargetError
 from ..passes.roles import name_roles
-from ..schema import Call, Trace
-from .hooks import CallSlot, HookRegistry
-from .modes import FunctionCalls, OpCalls
+from ..records import Record, record_of
+from ..schema import Trace
+from .hooks import CallSlot
 from .naming import Naming, declared
-from .rebuild import attribute, letters_of
-from .recorder import Recorder, said
+from .notes import mark, note
+from .recorder import said
+from .tensors import Numbers, TensorTable
+from .watch import Detail, Watch
 
 __all__ = ["Tap", "attach", "recorded", "trace_of"]
 
 NOTHING = "nothing was seen: the model's class has a __call__ of its own"
-
-NONE: tuple[str, ...] = ()
-"""The very () of a constant: on Python 3.10 `tuple` may make another one, which msgspec would write to a file."""
 
 
 def attach(
@@ -36,6 +35,7 @@ def attach(
     keep: int = 16,
     functions: bool = True,
     ops: bool = False,
+    materialise: bool = False,
     axes: bool | str | None = None,
 ) -> Tap:
     """Watch `model` from now on: until the end of a `with` block, or until `detach`.
@@ -46,7 +46,7 @@ def attach(
     every       watch the first forward and then each `every`-th; the others run as if nothing were attached
     on_trace    called with each trace when it is complete; forwards that it runs are not watched
     keep        how many traces, the newest, `Tap.traces` holds
-    functions, ops   as for `shapetrace.trace`
+    functions, ops, materialise   as for `shapetrace.trace`
     axes        as for `shapetrace.trace`. None: roles, and in a `with` block axes, for which the model is run again
                 when `Tap.traces` is read, and not before
     """
@@ -55,14 +55,16 @@ def attach(
         raise TargetError(f"a torch.nn.Module can be watched, not {what}")
     if every < 1 or keep < 1:
         raise ShapetraceError(f"every and keep count from 1; got every={every}, keep={keep}")
-    return Tap(model, every=every, on_trace=on_trace, keep=keep, functions=functions, ops=ops, axes=axes)
+    if materialise and not functions:
+        raise ShapetraceError("materialise shows what functions make: it needs functions=True")
+    return Tap(model, Detail(functions, ops, materialise), every=every, on_trace=on_trace, keep=keep, axes=axes)
 
 
 def recorded(
-    model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, functions: bool, ops: bool
+    model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, functions: bool, ops: bool, materialise: bool
 ) -> Trace:
     """The trace of one forward, without axes and roles."""
-    with attach(model, functions=functions, ops=ops, axes=False) as tap:
+    with attach(model, functions=functions, ops=ops, materialise=materialise, axes=False) as tap:
         model(*args, **kwargs)
     return tap.traces[-1] if tap.traces else Trace(type(model).__name__, type(model).__name__, notes=(NOTHING,))
 
@@ -79,19 +81,17 @@ class Tap:
     def __init__(
         self,
         model: nn.Module,
+        detail: Detail,
         *,
         every: int,
         on_trace: Callable[[Trace], object] | None,
         keep: int,
-        functions: bool,
-        ops: bool,
         axes: bool | str | None,
     ) -> None:
         self._model = model
         self._every = every
         self._on_trace = on_trace
-        self._functions = functions
-        self._ops = ops
+        self._detail = detail
         self._axes = axes
         self._sizes = declared(axes)
         self._complete: deque[Kept] = deque(maxlen=keep)
@@ -114,10 +114,27 @@ class Tap:
     def _running(self) -> list[Kept]:
         """What has been seen since the last complete trace."""
         watch = self._watch
-        return [self._kept(watch.trace(None))] if watch is not None and watch.recorder.calls else []
+        if watch is None or not watch.recorder.calls:
+            return []
+        return [self._kept(watch.trace(None), watch.recorder.table)]
 
-    def _kept(self, trace: Trace) -> Kept:
-        return Kept(trace if self._axes is False else name_roles(trace), self._naming)
+    def find(self, tensor: torch.Tensor) -> Record | None:
+        """What this very tensor is: which call made it, in which module, with name, role and axes.
+
+        To be asked at any time, also in the middle of a forward; nothing is kept alive for it. What was not made by a
+        call, as inputs and parameters are not, is an input. None if it was not seen: it is of no trace that is kept, or
+        an alias (a view, `.data`) that was taken where nothing was watched.
+        """
+        if not isinstance(tensor, torch.Tensor):
+            raise ShapetraceError(f"a tensor can be found, not {type(tensor).__name__}")
+        with self._aside():
+            for kept in reversed([*self._complete, *self._running()]):
+                if (number := kept.numbers.number_of(tensor)) is not None:
+                    return record_of(kept.named(), number)
+        return None
+
+    def _kept(self, trace: Trace, numbers: Numbers | TensorTable) -> Kept:
+        return Kept(trace if self._axes is False else name_roles(trace), self._naming, numbers)
 
     def _aside(self) -> AbstractContextManager[object]:
         return self._watch.aside() if self._watch is not None else nullcontext()
@@ -175,11 +192,11 @@ class Tap:
         return Naming(self._model, args, kwargs, self._again, self._sizes) if wanted else None
 
     def _again(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace:
-        return recorded(model, args, kwargs, functions=self._functions, ops=self._ops)
+        return recorded(model, args, kwargs, **msgspec.structs.asdict(self._detail))
 
     @contextmanager
     def _watching(self) -> Iterator[Watch]:
-        watch = Watch(self._model, functions=self._functions, ops=self._ops)
+        watch = Watch(self._model, self._detail)
         error: BaseException | None = None
         try:
             with watch:
@@ -191,19 +208,19 @@ class Tap:
         finally:
             self._watch = None
             if watch.recorder.calls:
-                self._keep(watch.trace(error), error)
+                self._keep(watch.trace(error), watch.recorder.table.living(), error)
             error = None  # it leads here through its traceback
 
     def _next(self, watch: Watch) -> None:
         """A forward begins. If one came before it in this block, what was seen since is complete."""
         if watch.seen_forward:
-            complete = watch.trace(None)
+            complete, numbers = watch.trace(None), watch.recorder.table.living()
             watch.recorder.restart()
-            self._keep(complete, None)
+            self._keep(complete, numbers, None)
         watch.seen_forward = True
 
-    def _keep(self, complete: Trace, error: BaseException | None) -> None:
-        kept = self._kept(complete)
+    def _keep(self, complete: Trace, numbers: Numbers, error: BaseException | None) -> None:
+        kept = self._kept(complete, numbers)
         self._complete.append(kept)
         self._naming = None
         if error is not None:
@@ -222,103 +239,14 @@ class Tap:
 
 
 class Kept:
-    """A trace, and what it takes to name the axes of its tensors, once that is asked for."""
+    """A trace, and what it takes to name axes, once that is asked for, and to find its tensors while they live."""
 
-    def __init__(self, trace: Trace, naming: Naming | None) -> None:
+    def __init__(self, trace: Trace, naming: Naming | None, numbers: Numbers | TensorTable) -> None:
         self.trace = trace
         self.naming = naming
+        self.numbers = numbers
 
     def named(self) -> Trace:
         if self.naming is not None:
             self.trace, self.naming = self.naming.name(self.trace), None
         return self.trace
-
-
-class Watch:
-    """All that is put in place to watch a model, from `__enter__` to `__exit__`."""
-
-    def __init__(self, model: nn.Module, *, functions: bool, ops: bool) -> None:
-        self.model = model
-        self.recorder = Recorder()
-        self.hooks = HookRegistry(model, self.recorder, self.aside)
-        self.functions = FunctionCalls(self.recorder) if functions else None
-        self.ops = OpCalls(self.recorder) if ops else None
-        self.lifetime = ExitStack()
-        self.seen_forward = False
-
-    @property
-    def idle(self) -> bool:
-        """Whether the thread that is watched asks, from outside of any call that is being recorded."""
-        return self.recorder.thread == get_ident() and self.recorder.depth == 0
-
-    def __enter__(self) -> Watch:
-        with ExitStack() as lifetime:
-            for part in (self.hooks, self.ops, self.functions):
-                if part is not None:
-                    lifetime.enter_context(part)
-            self.lifetime = lifetime.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.lifetime.close()
-        self.hooks.aside = nullcontext  # so that nothing here leads back here, and all of it is freed at once
-
-    @contextmanager
-    def aside(self) -> Iterator[None]:
-        """Watch nothing for a while."""
-        thread, self.recorder.thread = self.recorder.thread, 0
-        try:
-            with (
-                self.functions.aside() if self.functions else nullcontext(),
-                self.ops.aside() if self.ops else nullcontext(),
-            ):
-                yield
-        finally:
-            self.recorder.thread = thread
-
-    def trace(self, error: BaseException | None) -> Trace:
-        """What has been seen so far."""
-        calls = self.recorder.finish()
-        tensors = (tensor for call in calls for tensor in (*call.inputs.values(), *call.outputs.values()))
-        first = next((t for t in tensors if t.dtype.startswith(("float", "bfloat", "complex"))), None)
-        description = attribute(self.model, "description")
-        return Trace(
-            target=type(self.model).__name__,
-            model=type(self.model).__name__,
-            description=description if isinstance(description, str) else "",
-            sizes=letters_of(self.model),
-            dtype=first.dtype if first else "",
-            device=first.device if first else "",
-            torch=str(torch.__version__),
-            notes=notes_of(calls),
-            error=None if error is None else said(error),
-            calls=calls,
-        )
-
-
-def notes_of(calls: tuple[Call, ...]) -> tuple[str, ...]:
-    """The notes of all calls, each once, with the classes it was said of."""
-    said: dict[str, dict[str, None]] = {}
-    for call in calls:
-        if call.note is not None:
-            said.setdefault(call.note, {})[call.name] = None
-    return tuple(f"{', '.join(names)}: {note}" for note, names in said.items()) or NONE
-
-
-def mark(error: BaseException, trace: Trace) -> None:
-    """Leave with an exception the record of what it ended, and a note of where in the model it was raised."""
-    with suppress(Exception):
-        error.__dict__["__shapetrace__"] = trace
-    failed = next((call for call in reversed(trace.calls) if call.error and call.error == trace.error), None)
-    if failed is not None:
-        given = ", ".join(f"{key}: {list(tensor.shape)} {tensor.dtype}" for key, tensor in failed.inputs.items())
-        where = f"\n  {failed.source[0]}:{failed.source[1]}" if failed.source else ""
-        note(error, f"shapetrace: raised in {failed.path or trace.model} by {failed.name}({given}){where}")
-
-
-def note(error: BaseException, text: str) -> None:
-    """As `add_note`, which Python 3.10 lacks; once, for an exception may be raised again."""
-    with suppress(Exception):  # it is the user's, and may have slots, or notes of another kind
-        notes = error.__dict__.setdefault("__notes__", [])
-        if text not in notes:
-            notes.append(text)

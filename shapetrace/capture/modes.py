@@ -13,6 +13,7 @@ import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode, _pop_mode, _push_mode
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode, _pop_mode_temporarily
 
+from .materialised import MATERIALISED
 from .opened import OPENED
 from .recorder import Recorder
 from .tensors import PLAIN
@@ -28,15 +29,19 @@ QUESTIONS = frozenset(
 """Functions that only ask about a tensor: passed through at once, for a model asks often."""
 
 
-SPECIAL = frozenset({"data.__set__", *(function.__name__ for function in OPENED)})
+SPECIAL = frozenset({"data.__set__", *(function.__name__ for function in (*OPENED, *MATERIALISED))})
 
 
 class FunctionCalls(TorchFunctionMode):
-    """Tells `recorder` of each torch function and tensor method that is called while it is on the stack."""
+    """Tells `recorder` of each torch function and tensor method that is called while it is on the stack.
 
-    def __init__(self, recorder: Recorder) -> None:
+    materialise   run fused attention written out, which makes its scores and weights
+    """
+
+    def __init__(self, recorder: Recorder, *, materialise: bool = False) -> None:
         super().__init__()
         self.recorder = recorder
+        self.opened = OPENED | MATERIALISED if materialise else OPENED
         self.names: dict[Callable[..., Any], str | None] = {}
         self.run = recorder.run
         self.shielded = False
@@ -63,8 +68,8 @@ class FunctionCalls(TorchFunctionMode):
         """What to run in place of a function that takes more than to be run."""
         if name == "data.__set__":
             return self.forgetting(func)
-        if func in OPENED and PLAIN.issuperset(types):
-            return self.open(OPENED[func])
+        if func in self.opened and PLAIN.issuperset(types):
+            return self.open(self.opened[func])
         return func
 
     def forgetting(self, setter: Callable[..., None]) -> Callable[..., None]:

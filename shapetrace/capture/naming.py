@@ -14,6 +14,7 @@ from ..letters import is_unknown, names_in, sizes_in
 from ..passes.axes import Axes, name_axes, with_axes
 from ..passes.declared import as_declared
 from ..passes.roles import name_roles
+from ..passes.widths import name_widths
 from ..schema import Call, TensorMeta, Trace
 from .copied import copied, is_large, weightless
 from .given import CannotProbe, Given, given
@@ -82,12 +83,13 @@ class Naming:
         if is_chance or any(is_formula(axis) for axis in axes_of(named)):
             more = probes.more(2 if is_chance else 1)
             named = name_axes(plain, (*probes.runs, *more), self.sizes) if more else without_formulas(named)
-        notes = (*trace.notes, *self.notes(probes, named))
-        named = msgspec.structs.replace(named, sizes={**trace.sizes, **used(named)}, notes=notes)
+        notes = (*trace.notes, *self.unnamed(probes, named))
+        named = name_widths(msgspec.structs.replace(named, sizes={**trace.sizes, **used(named)}), self.sizes)
+        named = msgspec.structs.replace(named, notes=(*notes, *self.contradicted(named)))
         declared = {held.name: held.axes for held in self.given.held if any(held.axes)} if self.given else {}
         return as_declared(named, declared) if declared else named
 
-    def notes(self, probes: Probes, named: Trace) -> Iterator[str]:
+    def unnamed(self, probes: Probes, named: Trace) -> Iterator[str]:
         """What keeps axes from being named, and what would help."""
         if not probes.runs:
             yield f"axes are not named: {probes.reason}"
@@ -98,6 +100,9 @@ class Naming:
                     left.remove(size)
             sizes = ", ".join(map(str, left))
             yield f"axes: nothing tells which of the input's axes ({sizes}) is which; {HOW_TO_DECLARE} says so"
+
+    def contradicted(self, named: Trace) -> Iterator[str]:
+        """Sizes that the user gives, and the model has not."""
         for letter, size in self.sizes.items():
             if named.sizes.get(letter, size) != size:
                 yield f"axes: {letter} is {named.sizes[letter]} in this model, not {size}"

@@ -15,11 +15,12 @@ from typing import Any, cast
 import msgspec
 from torch import nn
 
+from ..letters import MODEL_AXES
 from ..schema import Trace
 from .given import Given
 from .groups import Groups, guesses, splits
 from .recorder import said
-from .settings import MODEL_AXES, NOTHING, Settings, are_apart, input_settings, model_settings
+from .settings import NOTHING, Settings, are_apart, input_settings, model_settings
 from .undisturbed import undisturbed
 
 __all__ = ["Probes", "Source", "probe"]
@@ -102,12 +103,13 @@ class Prober:
 
     def choices(self) -> Iterator[Choice]:
         """All at once, as will do for most; else what can be changed is found piece by piece."""
-        likely = list(self.guesses())
+        is_open = not any(map(is_outer, self.source.letters))  # else the source makes the input, and has letters for it
+        likely = list(guesses(self.held)) if is_open else []
         if not self.told_apart:
             groups = next(iter(likely), {})
             every = list(settings(self.source.letters))
             yield from self.first_apart(groups, input_settings(self.input_sizes(groups), self.table(every[0])), every)
-        groups, inputs = self.found_groups(likely)
+        groups, inputs = self.apart(*self.found_groups(likely))
         own = self.found_letters()
         yield from self.first_apart(groups, [inputs], [own])
         yield from self.first_apart(groups, [inputs], [NOTHING])
@@ -121,17 +123,11 @@ class Prober:
                 yield choice
                 return
 
-    def guesses(self) -> Iterator[Groups]:
-        if any(map(is_outer, self.source.letters)):
-            return  # the source makes the input, and has letters for it
-        for groups in guesses(self.held):
-            if self.told_apart:
-                yield from splits(self.held, groups)
-            yield groups
-
     def found_groups(self, likely: list[Groups]) -> tuple[Groups, Settings]:
-        """The first groups that can all be changed at once, unless of the likeliest more can be one by one: of the
-        tensors in a cache, those dims that are no width."""
+        """Of the groups that can be changed all at once the first, unless of the likeliest more can be one by one.
+
+        So it is with a cache: of its tensors those dims can be changed that are no width.
+        """
         found = next(((groups, inputs) for groups in likely if (inputs := self.working(groups))), ({}, NOTHING))
         has_cache = len({tensor.name for tensor in self.held}) < len(self.held)
         for groups in likely[:MOST_IN_PARTS] if has_cache else ():
@@ -142,6 +138,13 @@ class Prober:
                 return parts, inputs
         return found
 
+    def apart(self, groups: Groups, inputs: Settings) -> tuple[Groups, Settings]:
+        """The groups, one of them taken apart in two if the model runs so: equal lengths may be equal by chance."""
+        for finer in splits(self.held, groups) if self.told_apart else ():
+            if more := self.working(finer):
+                return finer, more
+        return groups, inputs
+
     def working(self, groups: Groups) -> Settings | None:
         """Sizes for the groups that the model runs with."""
         own = next(settings(self.source.letters))
@@ -149,16 +152,19 @@ class Prober:
         return next((inputs for inputs in every if self.works(Choice(groups, inputs, NOTHING))), None)
 
     def found_letters(self) -> Settings:
-        """The letters that can be changed one kind at a time."""
+        """The letters that can be changed: those of one kind together, or else in smaller parts."""
         found = NOTHING
-        letters = self.source.letters
-        for kind in KINDS:
-            part = {letter: size for letter, size in letters.items() if kind(letter)}
-            for own in settings(part) if part else ():
-                if self.works(Choice({}, NOTHING, own)):
-                    found = merged(found, own)
-                    break
+        for kind in ("".join(filter(is_outer, self.source.letters)), "CHDG", "F", "V"):
+            whole = self.working_letters(kind)
+            parts = ("C", "HG", "D") if whole is None and kind == "CHDG" else ()
+            for own in filter(None, (whole, *map(self.working_letters, parts))):
+                found = merged(found, own)
         return found
+
+    def working_letters(self, kind: str) -> Settings | None:
+        part = {letter: size for letter, size in self.source.letters.items() if letter in kind}
+        every = settings(part) if part else ()
+        return next((own for own in every if self.works(Choice({}, NOTHING, own))), None)
 
     def table(self, own: Settings) -> dict[str, tuple[int, ...]]:
         return {letter: (self.source.letters[letter], *(run[letter] for run in own)) for letter in own[0]}
@@ -171,9 +177,10 @@ class Prober:
         return with_head({**self.input_sizes(choice.groups), **own})
 
     def works(self, choice: Choice) -> bool:
+        """At the sizes of both runs: at those of one, lengths that do not belong together may go together by chance."""
         try:
-            for number in (0, 1):
-                model, args, kwargs = self.built(choice, number)
+            for run in (0, 1):
+                model, args, kwargs = self.built(choice, run)
                 with self.source.within:
                     model(*args, **kwargs)
         except FAILURES as error:
@@ -210,8 +217,10 @@ class Prober:
         return model, args, kwargs
 
     def widened(self, given: Given, width: int | None) -> dict[int, list[int]]:
-        """The shapes of floats that were given with the width of the model last, with its new width."""
-        shapes = {number: list(tensor.shape) for number, tensor in enumerate(given.held) if tensor.is_float}
+        """The shapes of floats that were given with the width of the model last, with its new width. Not of images."""
+        shapes = {
+            n: list(tensor.shape) for n, tensor in enumerate(given.held) if tensor.is_float and len(tensor.shape) < 4
+        }
         old = self.source.letters.get("C")
         wide = {number: shape for number, shape in shapes.items() if shape and shape[-1] == old and width is not None}
         return {number: [*shape[:-1], cast(int, width)] for number, shape in wide.items()}
@@ -250,8 +259,6 @@ def sizes_of(choice: Choice, run: int) -> tuple[dict[str, int], dict[str, int]]:
 def is_outer(letter: str) -> bool:
     return letter not in MODEL_AXES and letter != "L"
 
-
-KINDS: tuple[Callable[[str], bool], ...] = (is_outer, "CHDG".__contains__, "F".__contains__, "V".__contains__)
 
 MOST_IN_PARTS = 2
 """Of how many guesses each group is tried by itself."""

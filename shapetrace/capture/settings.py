@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import permutations
 
+from ..letters import MODEL_AXES
 from ..passes.formulas import Formulas
 
-__all__ = ["MODEL_AXES", "NOTHING", "Settings", "are_apart", "input_settings", "model_settings"]
-
-MODEL_AXES = "CHDGFV"
+__all__ = ["NOTHING", "Settings", "are_apart", "input_settings", "model_settings"]
 
 Settings = tuple[dict[str, int], dict[str, int], dict[str, int]]
 """The sizes for two runs, and for a third that confirms what these tell."""
@@ -116,16 +115,20 @@ def multiples(sizes: Mapping[str, int], turn: int) -> Settings:
 
 
 def model_settings(sizes: Mapping[str, int]) -> Iterator[Settings]:
-    """Other sizes for the model's own axes: first such as share few factors, then multiples of what they are."""
+    """Other sizes for the model's own axes: first such as share few factors, then multiples of what they are.
+
+    Widths stay multiples of 8, for kernels that want them aligned, and so that a quarter of D is a whole number.
+    """
     if not sizes:
         yield NOTHING
         return
     yield (
-        coprime(sizes, 5, 2, 2 * 19, 2 * 23, 30),
-        coprime(sizes, 3, 3, 2 * 13, 2 * 29, 60),
-        coprime(sizes, 7, 2, 2 * 17, 2 * 31, 90),
+        coprime(sizes, 5, 2, 8 * 5, 8 * 13, 30),
+        coprime(sizes, 3, 3, 8 * 7, 8 * 17, 60),
+        coprime(sizes, 7, 2, 8 * 3, 8 * 19, 90),
     )
-    yield widened(sizes, 2, 3, 32), widened(sizes, 3, 2, 64), widened(sizes, 4, 5, 96)
+    yield widened(sizes, "CHDG", 2, 3, 32), widened(sizes, "CHDG", 3, 2, 64), widened(sizes, "CHDG", 4, 5, 96)
+    yield widened(sizes, "CD", 2, 3, 32), widened(sizes, "CD", 3, 2, 64), widened(sizes, "CD", 4, 5, 96)
 
 
 def coprime(sizes: Mapping[str, int], heads: int, repeats: int, width: int, hidden: int, more: int) -> dict[str, int]:
@@ -133,15 +136,18 @@ def coprime(sizes: Mapping[str, int], heads: int, repeats: int, width: int, hidd
     grouped = sizes.get("G", 0) < sizes.get("H", 0)
     H = heads * repeats if "G" in sizes and grouped else heads
     is_split = sizes.get("C", 0) == sizes.get("H", 0) * sizes.get("D", 0)
-    C = H * (width if is_split else width - 4)
+    C = H * (width if is_split else width + 8)
     wanted = {"C": C, "H": H, "D": width, "G": heads, "F": hidden, "V": next_prime(sizes.get("V", 0) + more)}
     return {letter: wanted[letter] for letter in MODEL_AXES if letter in sizes}
 
 
-def widened(sizes: Mapping[str, int], widths: int, hidden: int, more: int) -> dict[str, int]:
-    wanted = {letter: size * widths for letter, size in sizes.items() if letter in "CD"}
-    wanted |= {"F": sizes.get("F", 0) * hidden, "V": sizes.get("V", 0) + more}
-    return {letter: wanted[letter] for letter in "CDFV" if letter in sizes}
+def widened(sizes: Mapping[str, int], letters: str, times: int, others: int, more: int) -> dict[str, int]:
+    """`times` the heads' width, and `others` times the heads if they are among `letters`; C is what comes of it."""
+    heads = others if "H" in letters else 1
+    factors = {"H": heads, "G": heads, "D": times, "C": heads * times, "F": others}
+    wanted = {letter: sizes[letter] * factors[letter] for letter in factors if letter in sizes}
+    wanted["V"] = sizes.get("V", 0) + more
+    return {letter: wanted[letter] for letter in MODEL_AXES if letter in sizes and letter in f"{letters}FV"}
 
 
 def next_prime(number: int) -> int:

@@ -18,7 +18,7 @@ import torch
 
 from ..schema import TensorMeta
 
-__all__ = ["PLAIN", "Known", "TensorTable", "version_of"]
+__all__ = ["PLAIN", "Known", "Numbers", "TensorTable", "version_of"]
 
 T = TypeVar("T")
 
@@ -61,6 +61,16 @@ class TensorTable:
         if known.version is None or known.version != version_of(tensor):
             return self.add(tensor, known.meta.number)
         return known
+
+    def number_of(self, tensor: torch.Tensor) -> int | None:
+        """Its number, if this very tensor was seen."""
+        known = self.known.get(id(tensor))
+        return known.meta.number if known is not None and known.ref() is tensor else None
+
+    def living(self) -> Numbers:
+        """What `number_of` needs of the tensors that still live, to be kept when the table goes."""
+        numbers = ((key, known.ref, known.meta.number) for key, known in self.known.items())
+        return Numbers({key: (ref, number) for key, ref, number in numbers if ref() is not None})
 
     def forget(self, tensor: torch.Tensor) -> None:
         """Read `tensor` anew the next time: its form was changed without its version (`x.data = y`)."""
@@ -138,6 +148,14 @@ class TensorTable:
         if storage._cdata not in self.storages:
             self.storages[storage._weak_ref()] = len(self.storages)
         return self.storages[storage._cdata]
+
+
+class Numbers(dict[int, tuple[Callable[[], Any], int | None]]):
+    """`id` of a tensor -> a weak reference to it, and its number."""
+
+    def number_of(self, tensor: torch.Tensor) -> int | None:
+        ref, number = self.get(id(tensor), (lambda: None, None))
+        return number if ref() is tensor else None
 
 
 class Words(dict[object, str]):

@@ -8,7 +8,7 @@ import msgspec
 
 from ..schema import TensorMeta, Trace
 from .axes import Axes, rename_axes, with_axes
-from .lengths import root_of
+from .nesting import forward_of
 
 __all__ = ["as_declared"]
 
@@ -18,8 +18,8 @@ Declared = Mapping[str, tuple[str | None, ...]]
 
 def as_declared(trace: Trace, declared: Declared) -> Trace:
     """`trace` with the names of `declared` for its axes; a note says where they contradict each other, or what ran."""
-    root = root_of(trace)
-    given = {} if root is None else trace.calls[root].inputs
+    forward = forward_of(trace.calls)
+    given = trace.calls[forward].inputs if forward is not None else {}
     names: dict[str, str] = {}
     sizes: dict[str, int] = {}
     own: dict[int | None, list[str | int]] = {}

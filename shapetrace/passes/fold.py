@@ -1,8 +1,8 @@
 """Sibling modules of equal form, to be shown once: the twelve blocks of a GPT.
 
 Two calls have equal form if they and all that ran inside of them are equal but for the index in the module's path:
-class, names, shapes, dtypes, strides, literals, which tensor goes where. Forms are numbered bottom-up, so each call is
-looked at once.
+class, names, shapes, axes, roles, dtypes, strides, literals, which tensor goes where. Forms are numbered bottom-up, so
+each call is looked at once.
 """
 
 from __future__ import annotations
@@ -89,8 +89,9 @@ class Forms:
         outputs = tuple((key, tensor_form(call, tensor), sharing(call, tensor)) for key, tensor in call.outputs.items())
         written = tuple(key for key, tensor in call.inputs.items() if tensor.number in call.written)
         literals = tuple(call.literals.items())
-        said = call.kind, call.name, tuple(call.variables.items()), literals, call.note, call.error
-        return said, inputs, outputs, written, inside
+        said = call.kind, call.name, tuple(call.variables.items()), literals, call.note, call.error, call.role
+        unmade = tuple((role, tensor_form(call, tensor)) for role, tensor in call.unmade.items())
+        return said, inputs, outputs, unmade, written, inside
 
 
 def flows(calls: tuple[Call, ...], stops: list[int]) -> list[tuple[object, ...]]:
@@ -123,6 +124,8 @@ def tensor_form(call: Call, tensor: TensorMeta) -> object:
         tensor.layout,
         tensor.is_contiguous,
         tensor.kind,
+        tensor.axes,
+        tensor.role,
         name,
     )
 

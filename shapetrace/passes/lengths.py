@@ -11,10 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ..letters import is_unknown, names_in
+from ..letters import MODEL_AXES, is_unknown, names_in
 from ..schema import TensorMeta, Trace
+from .nesting import forward_of
 
-__all__ = ["root_of", "settled"]
+__all__ = ["settled"]
+
+Place = tuple[int, str, str, TensorMeta]
+"""Where a tensor stands: the index of its call, "inputs", "outputs" or "unmade", its key; and the tensor."""
 
 AxesOf = Callable[[int, str, str, TensorMeta], tuple[str | int, ...]]
 
@@ -28,8 +32,6 @@ CONVOLUTIONS = {"conv1d": 3, "conv2d": 4, "conv3d": 5}
 """Of each the rank of what it is given, if that has a batch."""
 
 LOOKUPS = frozenset({"embedding", "embedding_bag", "one_hot"})
-
-MODEL_AXES = "CHDGFVL"
 
 
 def settled(trace: Trace, axes: AxesOf, declared: Mapping[str, int]) -> dict[str, str]:
@@ -109,13 +111,14 @@ def of_ids(trace: Trace, axes: AxesOf, found: Mapping[str, str]) -> dict[str, st
 
     Where only the second comes out of the model, it has summed over the first, which is no batch then.
     """
-    shapes = dict.fromkeys(axes(*place) for place in given(trace) if is_integer(place[3]) and len(place[3].shape) == 2)
+    inputs = [place for place in given(trace) if is_integer(place[3])]
+    shapes = dict.fromkeys(axes(*place) for place in inputs if len(place[3].shape) == 2)
     if len(shapes) != 1 or not looks_up(trace):
         return {}
     first, second = next(iter(shapes))
     if not is_unknown(first) or not is_unknown(second) or first == second:
         return {}
-    out = {letter for place in gives(trace) for axis in axes(*place) for letter in names_in(axis)}
+    out = {letter for place in of_forward(trace, "outputs") for axis in axes(*place) for letter in names_in(axis)}
     is_turned = found.get(str(first)) == "T" or found.get(str(second)) == "B" or (second in out and first not in out)
     return {str(first): "T", str(second): "B"} if is_turned else {str(first): "B", str(second): "T"}
 
@@ -135,8 +138,9 @@ def is_first(trace: Trace, axes: AxesOf, letter: str, weights: list[Axes]) -> bo
     may what attention has."""
     if any(letter in names_in(axis) for each in weights for axis in each):
         return False
-    shapes = [axes(*place) for place in given(trace)]
-    having = [found for found in shapes if any(letter in names_in(axis) for axis in found)]
+    having = [
+        found for found in (axes(*place) for place in given(trace)) if any(letter in names_in(axis) for axis in found)
+    ]
     is_told = any(len(found) not in (1, 3) for found in having)
     return is_told and all(found[0] == letter and len(found) != 3 for found in having)
 
@@ -152,32 +156,25 @@ def of_sizes(trace: Trace, axes: AxesOf, found: Mapping[str, str], declared: Map
         size = trace.sizes[letter]
         alike = [name for name, its in declared.items() if its == size and name not in {*found.values(), *trace.sizes}]
         if len(alike) == 1 == sum(trace.sizes[other] == size for other in left) and not (
-            alike[0] in MODEL_AXES and any(size in axes(*place) for place in tensors(trace, lambda _: True))
+            alike[0] in f"{MODEL_AXES}L" and any(size in axes(*place) for place in tensors(trace, lambda _: True))
         ):
             names[letter] = alike[0]
     return names
 
 
-def root_of(trace: Trace) -> int | None:
-    """Which call is that of the model itself; in a block of the user's code others may come before it."""
-    return next((at for at, call in enumerate(trace.calls) if call.kind == "module" and call.path == ""), None)
+def given(trace: Trace) -> Iterator[Place]:
+    """What the model is given."""
+    return of_forward(trace, "inputs")
 
 
-def given(trace: Trace) -> Iterator[tuple[int, str, str, TensorMeta]]:
-    """The tensors that the model is given, each with its place."""
-    root = root_of(trace)
-    if root is not None:
-        yield from ((root, "inputs", key, tensor) for key, tensor in trace.calls[root].inputs.items())
+def of_forward(trace: Trace, place: str) -> Iterator[Place]:
+    index = forward_of(trace.calls)
+    if index is not None:
+        found: dict[str, TensorMeta] = getattr(trace.calls[index], place)
+        yield from ((index, place, key, tensor) for key, tensor in found.items())
 
 
-def gives(trace: Trace) -> Iterator[tuple[int, str, str, TensorMeta]]:
-    """The tensors that come out of the model, each with its place."""
-    root = root_of(trace)
-    if root is not None:
-        yield from ((root, "outputs", key, tensor) for key, tensor in trace.calls[root].outputs.items())
-
-
-def tensors(trace: Trace, wanted: Callable[[TensorMeta], bool]) -> Iterator[tuple[int, str, str, TensorMeta]]:
+def tensors(trace: Trace, wanted: Callable[[TensorMeta], bool]) -> Iterator[Place]:
     """The wanted tensors, each with its place."""
     for index, call in enumerate(trace.calls):
         for place in ("inputs", "outputs", "unmade"):

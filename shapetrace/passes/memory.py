@@ -2,104 +2,38 @@
 
 Read from the numbers of tensors and storages, never from what a function is called: `contiguous` that had nothing to
 do and dropout in eval return their input, and `reshape` copies only where it must. A name decides one thing: whether
-memory that *is* new holds the same elements again (a copy) or others.
+memory that *is* new holds the same elements again (a copy) or others. What picks some of them by value or by index
+(`gather`, `x[index]`, an embedding) makes others; what writes into memory that was there before (`y.copy_(x)`,
+`y[0] = x`) is in place, and takes none.
 """
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
 from ..schema import Call, TensorMeta, Trace
-from .expressions import plain_name
+from .accounts import Account, Memory, Taken, layout, nbytes
+from .copying import CROOKED, bends, copied, is_crooked, joined, reason
 from .labels import Labels
 from .nesting import walk
 
-__all__ = ["Account", "Memory", "layout", "memory", "nbytes"]
-
-REARRANGING = frozenset(
-    """contiguous reshape reshape_as flatten ravel clone copy to type type_as _to_copy float double half
-    bfloat16 int long short char byte bool cfloat cdouble cpu cuda to_dense repeat repeat_interleave tile cat concat
-    concatenate stack hstack vstack dstack column_stack roll flip rot90 _reshape_copy""".split()
-)
-"""Functions whose result holds elements of their inputs, as they are or in another dtype."""
-
-
-class Memory(msgspec.Struct, frozen=True, gc=False):
-    """Where the memory of one tensor comes from.
-
-    of       what the other tensor is called: the one it is a view of, is the same as, or was written in place on
-    why      what made the copy necessary
-    nbytes   of a copy
-    by       the function whose doing it is
-    """
-
-    kind: Literal["input", "parameter", "new", "view", "copy", "in place", "same"]
-    of: str = ""
-    why: str = ""
-    nbytes: int = 0
-    by: str = ""
-
-    @property
-    def summary(self) -> str:
-        """Without the reason: "copy, 256 B"."""
-        if self.kind == "copy":
-            return f"copy, {nbytes(self.nbytes)}"
-        between = {"input": " = ", "view": " of ", "same": " as ", "in place": " on "}.get(self.kind, " ")
-        return f"{self.kind}{between}{self.of}" if self.of else self.kind
-
-    def __str__(self) -> str:
-        return f"{self.summary}: {self.why}" if self.why else self.summary
-
-
-class Account(msgspec.Struct, frozen=True, gc=False):
-    """Of one call, by key; what is not known is not there.
-
-    inputs       of a module, or of a call that failed: what its caller calls them
-    steps        of the results, as this call alone accounts for
-    statements   of the results, as the whole statement accounts for: in `c = x.transpose(0, 1).contiguous().view(8)`
-                 the view is a step, the copy is what `c` cost
-    written      of the inputs that were changed in place
-    returned     of a module: what its own forward calls the results, where it gave them names
-    code         a call that failed, as code
-    """
-
-    inputs: dict[str, Memory] = {}
-    steps: dict[str, Memory] = {}
-    statements: dict[str, Memory] = {}
-    written: dict[str, Memory] = {}
-    returned: dict[str, str] = {}
-    code: str = ""
+__all__ = ["Account", "Ledger", "Memory", "Taken", "layout", "ledger", "memory", "nbytes"]
 
 
 def memory(trace: Trace) -> list[Account]:
     """The account of each call. A portable trace has no numbers, and so nothing but empty accounts."""
-    ledger = Ledger(trace.calls)
+    return ledger(trace).accounts
+
+
+def ledger(trace: Trace) -> Ledger:
+    """The accounts, and what memory was taken."""
+    kept = Ledger(trace.calls)
     for index, entering in walk(trace.calls):
         if entering:
-            ledger.enter(index)
+            kept.enter(index)
         else:
-            ledger.leave(index)
-    return ledger.accounts
-
-
-def layout(tensor: TensorMeta) -> str:
-    """What is unusual about how the elements lie in memory; "" if nothing is."""
-    if tensor.layout != "strided":
-        return tensor.layout
-    if any(size > 1 and step == 0 for size, step in zip(tensor.shape, tensor.stride or (), strict=False)):
-        return "broadcast (stride 0)"
-    return "" if tensor.is_contiguous else "not contiguous"
-
-
-def nbytes(count: int) -> str:
-    """256 -> "256 B", 1536 -> "1.54 kB"."""
-    size, units = float(count), iter(("B", "kB", "MB", "GB", "TB"))
-    unit = next(units)
-    while size >= 999.5:
-        size, unit = size / 1000, next(units, "PB")
-    return f"{size:.3g} {unit}"
+            kept.leave(index)
+    return kept
 
 
 class Scope(msgspec.Struct):
@@ -114,13 +48,21 @@ class Scope(msgspec.Struct):
 
 
 class Ledger:
+    """Follows a trace call by call.
+
+    accounts   of each call
+    taken      storage -> who took it; an op only if the function that it ran in did not
+    """
+
     def __init__(self, calls: tuple[Call, ...]) -> None:
         self.calls = calls
         self.accounts = [Account()] * len(calls)
         self.labels = Labels()
         self.scopes = [Scope()]
         self.owners: dict[int, tuple[TensorMeta, int]] = {}  # storage -> the tensor it was first seen with, and when
-        self.makers: dict[int, tuple[Call, TensorMeta]] = {}  # storage -> the call that took it, and for which tensor
+        self.taken: dict[int, Taken] = {}
+        self.copied: dict[int, Taken] = {}  # storage -> of those, the copies, also by an op for a function that is none
+        self.origins: dict[int, int] = {}  # tensor -> the first function that gave it, or else op
         self.wrote: dict[int, int] = {}  # tensor -> the last call that changed it in place
         self.entered: dict[int, int] = {}
 
@@ -150,6 +92,8 @@ class Ledger:
             self.scopes.pop()
         self.wrote.update(dict.fromkeys(call.written, index))
         made = {key: self.result(index, tensor) for key, tensor in call.outputs.items()}
+        for key, (_, whole) in made.items():
+            self.remember(index, key, whole)
         if made or call.written:
             written = {key: tensor for key, tensor in call.inputs.items() if self.is_written(index, tensor)}
             self.accounts[index] = msgspec.structs.replace(
@@ -205,42 +149,75 @@ class Ledger:
         if storage is None:
             return None
         owner, since = self.owners.get(storage, (None, 0))
-        maker, first = self.makers.get(storage, (None, tensor))
+        taken = self.taken.get(storage)
+        maker = None if taken is None else self.calls[taken.index]
         if owner is not None and (maker is None or since < self.entered[index]):
             return Memory("same" if owner.number == tensor.number else "view", self.labels.text(owner), by=call.name)
-        if maker is not None and (call.kind == "module" or maker.kind == "function"):
-            return self.taken(maker, first)
+        if taken is not None and maker is not None and (call.kind == "module" or maker.kind == "function"):
+            return self.account(maker, taken.tensor)
         if call.kind == "module":
             return None
-        self.makers[storage] = call, tensor
-        return self.taken(call, tensor)
+        return self.take(index, tensor, storage)
 
-    def taken(self, call: Call, tensor: TensorMeta) -> Memory:
+    def take(self, index: int, tensor: TensorMeta, storage: int) -> Memory:
+        call = self.calls[index]
+        step = self.account(call, tensor)
+        self.taken[storage] = taken = Taken(index, tensor, step)
+        if step.kind == "copy":
+            source = copied(call)[0]
+            self.copied[storage] = msgspec.structs.replace(
+                taken,
+                source=source,
+                code=self.labels.code(call).text,
+                cause=self.cause(index, source) if step.why.endswith(CROOKED) else None,
+            )
+        return step
+
+    def account(self, call: Call, tensor: TensorMeta) -> Memory:
         """The account of a call that took new memory for `tensor`."""
-        key, source = next(iter(call.inputs.items()), ("", None))
-        if plain_name(call) not in REARRANGING or source is None:
+        sources = copied(call)
+        if not sources:
             return Memory("new", by=call.name)
-        why = ""
-        if "[" in key:  # of several, as `cat` takes them
-            pass
-        elif source.dtype != tensor.dtype:
-            why = f"{source.dtype} → {tensor.dtype}"
-        elif source.device != tensor.device:
-            why = f"{source.device} → {tensor.device}"
-        elif straightens(call) and not source.is_contiguous:
-            why = f"{self.labels.text(source)} was not contiguous"
-        return Memory("copy", why=why, nbytes=tensor.nbytes, by=call.name)
+        of = joined([self.labels.text(source) for source in sources])
+        return Memory("copy", of, reason(call, sources, tensor, of), tensor.nbytes, call.name)
+
+    def cause(self, index: int, tensor: TensorMeta) -> int | None:
+        """The last call before `index` by which what is copied lies otherwise than straight; None if none did here."""
+        found = None
+        while tensor.number is not None and (origin := self.origins.get(tensor.number, index)) < index:
+            found = index = origin
+            crooked = [given for given in self.calls[index].inputs.values() if is_crooked(given)]
+            crooked.sort(key=lambda given: given.storage != tensor.storage)  # what it is a view of comes first
+            if not crooked or bends(tensor) - bends(crooked[0]):
+                break
+            tensor = crooked[0]
+        return found
 
     def meet(self, tensor: TensorMeta) -> None:
         if tensor.storage is not None and tensor.number is not None:
             self.owners.setdefault(tensor.storage, (tensor, len(self.owners)))
 
-
-def straightens(call: Call) -> bool:
-    """Whether a function copies only if its input is not contiguous."""
-    if plain_name(call) == "clone":
-        return call.literals.get("memory_format") == "torch.contiguous_format"
-    return plain_name(call) in ("contiguous", "reshape", "reshape_as", "flatten", "ravel", "_reshape_copy")
+    def remember(self, index: int, key: str, whole: Memory | None) -> None:
+        """Which call first gave a tensor, or made it crooked in place: a function rather than the op in it. And what
+        the statement of a copy is assigned to."""
+        call, tensor = self.calls[index], self.calls[index].outputs[key]
+        if tensor.number is None:
+            return
+        if call.kind != "module":
+            given = next((given for given in call.inputs.values() if given.number == tensor.number), None)
+            if given is None:
+                self.origins[tensor.number] = min(index, self.origins.get(tensor.number, index))
+            elif is_crooked(tensor) and not is_crooked(given):
+                self.origins[tensor.number] = index
+        copy = self.copied.get(tensor.storage) if tensor.storage is not None else None
+        if (
+            copy is not None
+            and tensor.storage is not None
+            and not copy.name
+            and whole is not None
+            and whole.kind == "copy"
+        ):
+            self.copied[tensor.storage] = msgspec.structs.replace(copy, name=call.variable(key) or "")
 
 
 def source_of(tensor: TensorMeta, call: Call) -> TensorMeta | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ..schema import Call
 
-__all__ = ["ends", "siblings", "walk", "within"]
+__all__ = ["ends", "forward_of", "siblings", "walk", "within"]
 
 
 def ends(calls: Sequence[Call]) -> list[int]:
@@ -19,6 +19,11 @@ def ends(calls: Sequence[Call]) -> list[int]:
                 inside = found[inside]
             found[index] = inside
     return found
+
+
+def forward_of(calls: Sequence[Call]) -> int | None:
+    """The index of the call of the model itself; other calls may come before it, as what its input is made with."""
+    return next((index for index, call in enumerate(calls) if call.kind == "module" and not call.path), None)
 
 
 def siblings(ends: Sequence[int], start: int, stop: int) -> Iterator[int]:

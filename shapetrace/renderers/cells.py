@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-__all__ = ["Piece", "cut", "cut_front", "escape", "line", "sizes", "width_of", "wrap"]
+__all__ = ["Piece", "axes", "cut", "cut_front", "escape", "line", "sizes", "width_of", "wrap"]
 
 Piece = tuple[str, str]
 """A text and its style, as rich names styles; "" for none."""
@@ -78,6 +78,13 @@ def wrap(text: str, width: int) -> list[str]:
             word = word[len(head) :]
         current = word
     return [*lines, current] if current or not lines else lines
+
+
+def axes(named: tuple[str | int, ...] | None, *, tight: bool = False) -> str:
+    """The axes of a tensor as papers write them, with the size of a dim that has no name; "" for None."""
+    if named is None:
+        return ""
+    return f"[{(',' if tight else ', ').join('?' if axis == -1 else escape(str(axis)) for axis in named)}]"
 
 
 def sizes(numbers: tuple[int, ...] | None, *, tight: bool = False) -> str:

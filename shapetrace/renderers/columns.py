@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import msgspec
+from rich.cells import cell_len
 
-from .cells import Piece, cut, sizes, width_of
+from ..schema import TensorMeta
+from .cells import Piece, axes, cut, sizes, width_of
 from .row import Row
 from .words import memory_of, name_of
 
@@ -17,8 +19,11 @@ GAP = 2
 NAME, MEMORY = 16, 12
 """The least that the first and the last column are left with, before strides are cut."""
 
-SHORTEST = 10
-"""What a name keeps when it gives way to what made it."""
+SHORTEST, SHORT = 10, 4
+"""What a name keeps when it gives way to what made it, or to its role."""
+
+TOLERATED = 4
+"""A column cut off in every so many rows is less of a loss than strides in none."""
 
 ROOMY = 100
 """From this width on there is a space after each comma of a shape, and levels are three columns apart, not two."""
@@ -27,6 +32,7 @@ ROOMY = 100
 class Columns(msgspec.Struct, frozen=True):
     """Where each column begins, and where the last one ends. One that no row needs begins where the next one does."""
 
+    axes: int
     shape: int
     stride: int
     memory: int
@@ -36,6 +42,7 @@ class Columns(msgspec.Struct, frozen=True):
     @property
     def titles(self) -> list[tuple[int, str]]:
         places = [
+            (self.axes, "axes", self.shape),
             (self.shape, "shape", self.stride),
             (self.stride, "stride", self.memory),
             (self.memory, "memory", self.end),
@@ -45,27 +52,58 @@ class Columns(msgspec.Struct, frozen=True):
     def place(self, pieces: list[Piece], least: int) -> int:
         """Where `pieces` can begin and fit: the last column that lets them, else where they must, from `least` on."""
         start = self.end - width_of(pieces)
-        return next((at for at in (self.memory, self.stride, self.shape) if at <= start), max(start, least))
+        return next((at for at in (self.memory, self.stride, self.shape, self.axes) if at <= start), max(start, least))
 
 
 def measure(rows: Sequence[Row], guides: Sequence[str], width: int) -> Columns:
-    """Wide enough for each column while there is room; else classes give way, and names and memory lose the least."""
-    tight = width < ROOMY
-    places = [(row, len(guide)) for row, guide in zip(rows, guides, strict=True) if row.tensor is not None]
-    tensors = [row.tensor for row, _ in places if row.tensor is not None]
+    """Wide enough for each column while there is room; else classes give way, and names and memory lose the least.
+
+    Where there are axes, the spaces after commas and the strides are missed less than an end of a name: they go first.
+    """
+    places = [(row, row.tensor, len(guide)) for row, guide in zip(rows, guides, strict=True) if row.tensor is not None]
+    has_axes = any(tensor.axes for _, tensor, _ in places)
+    ways = [(width < ROOMY, True)]
+    if has_axes:
+        ways = [way for way in ((False, True), (True, True), (False, False), (True, False)) if way[0] >= ways[0][0]]
+    for tight, has_stride in ways:
+        columns, missing = laid_out(places, width, tight=tight, has_stride=has_stride)
+        if missing <= len(places) // TOLERATED:
+            break
+    return columns
+
+
+def laid_out(
+    places: Sequence[tuple[Row, TensorMeta, int]], width: int, *, tight: bool, has_stride: bool
+) -> tuple[Columns, int]:
+    """Columns for rows with tensors, each in a guide so wide; and how much of names and memory is cut off in them."""
+    tensors = [tensor for _, tensor, _ in places]
+    named = longest((cell_len(axes(tensor.axes, tight=tight)) for tensor in tensors), "axes")
     shape = longest((len(sizes(tensor.shape, tight=tight)) for tensor in tensors), "shape")
-    stride = longest((len(sizes(tensor.stride, tight=tight)) for tensor in tensors), "stride")
-    memories = Counter(width_of(memory_of(row)) for row, _ in places)
-    gaps = GAP * sum(column > 0 for column in (shape, stride, longest(memories)))
-    shape = min(shape, width // 3)
-    stride = min(stride, max(width - gaps - shape - NAME - MEMORY, len("stride")))
-    room = width - gaps - shape - stride
-    name = longest(guide + width_of(name_of(row)) for row, guide in places)
+    stride = longest((len(sizes(tensor.stride, tight=tight)) for tensor in tensors if has_stride), "stride")
+    named, shape = min(named, width // 4), min(shape, width // (4 if named else 3))
+    names = Counter(guide + width_of(needed(name_of(row))) for row, _, guide in places)
+    memories = Counter(width_of(memory_of(row)) for row, _, _ in places)
+    room = width - taken(named, shape) - (GAP if longest(memories) else 0)
+    stride = min(stride, max(room - GAP - NAME - MEMORY, len("stride"))) if stride else 0
+    room -= taken(stride)
+    name = longest(guide + width_of(name_of(row)) for row, _, guide in places)
     if name + longest(memories) > room:
-        name = share(Counter(guide + width_of(name_of(row)[:-1]) for row, guide in places), memories, room)
-    at_shape = name + GAP
-    at_stride = at_shape + shape + (GAP if shape else 0)
-    return Columns(at_shape, at_stride, at_stride + stride + (GAP if stride else 0), width, tight)
+        name = share(names, memories, room)
+    at_shape = name + GAP + taken(named)
+    at_stride = at_shape + taken(shape)
+    columns = Columns(name + GAP, at_shape, at_stride, at_stride + taken(stride), width, tight)
+    return columns, lost(names, name) + lost(memories, room - name)
+
+
+def needed(name: list[Piece]) -> list[Piece]:
+    """What of a name should not be cut off: its word, and its role or what made it, which tell rows apart."""
+    word, role, maker, *_ = name
+    return [word, role] if role[0] else [word, maker]
+
+
+def taken(*columns: int) -> int:
+    """What columns take with the gaps beside them; one that is not there takes nothing."""
+    return sum(column + GAP for column in columns if column)
 
 
 def longest(widths: Iterable[int], title: str = "") -> int:
@@ -76,7 +114,7 @@ def longest(widths: Iterable[int], title: str = "") -> int:
 
 def share(left: Counter[int], right: Counter[int], room: int) -> int:
     """How much of `room` the left column gets, so that the least is cut off in both."""
-    most = max(room - min(MEMORY, longest(right)), 1)
+    most = max(room - min(MEMORY, longest(right)), room // 2, 1)
     return min(range(min(NAME, most), most + 1), key=lambda at: (lost(left, at) + lost(right, room - at), -at))
 
 
@@ -85,11 +123,17 @@ def lost(widths: Counter[int], room: int) -> int:
 
 
 def fit(name: list[Piece], width: int) -> list[Piece]:
-    """A name without its class if that does not fit; then it is cut, but not what made it, which tells rows apart."""
-    if width_of(name) <= width:
-        return name
-    *guide, word, maker = name[:-1]
-    room = width - width_of([*guide, maker])
-    if width_of([word]) > room >= SHORTEST:
-        return [*guide, *cut([word], room), maker]
-    return cut(name[:-1], width)
+    """A name in its guide without its class if that does not fit, nor what it does; nor what made it, if it has a role.
+
+    Then it is cut, but not its role, or what made it, which tell rows apart; a role may stand alone in the end.
+    """
+    guide, *pieces = name
+    word, role, maker, _, does = pieces
+    core = [guide, *needed(pieces)]
+    for way in (name, [guide, word, role, maker, does], [guide, word, role, maker], core):
+        if width_of(way) <= width:
+            return way
+    room = width - width_of([guide, core[-1]])
+    if width_of([word]) > room >= (SHORT if width_of([role]) else SHORTEST):
+        return [guide, *cut([word], room), core[-1]]
+    return cut([guide, (role[0].removeprefix(" · "), role[1])] if role[0] else core, width)

@@ -7,7 +7,7 @@ from rich.text import Text
 from ..schema import Trace
 from .cells import Piece, cut, escape, line, width_of, wrap
 
-__all__ = ["head", "letters", "named"]
+__all__ = ["does_of", "head", "letters", "named"]
 
 ORDER = "BTSCHDGFVPL"
 """The letters in the order in which a paper would list them."""
@@ -25,12 +25,19 @@ def parts(trace: Trace, width: int) -> list[list[Piece]]:
     """What the first lines are made of: name, description, target, sizes, dtype and device."""
     name, *target = named(trace)
     description = escape(trace.description)
-    title: list[Piece] = [(name, "bold"), (f"  {description}" if description else "", "")]
-    found = [title] if width_of(title) <= width else [title[:1], *([(text, "")] for text in wrap(description, width))]
+    does = does_of(trace)
+    title: list[Piece] = [(name, "bold"), (f" · {escape(does)}" if does else "", "dim")]
+    whole: list[Piece] = [*title, (f"  {description}" if description else "", "")]
+    found = [whole] if width_of(whole) <= width else [title, *([(text, "")] for text in wrap(description, width))]
     found += [[(target[0], "dim")]] if target else []
     found += [[(letters(trace), "cyan")]] if trace.sizes else []
     where = " ".join(escape(word) for word in (trace.dtype, trace.device) if word)
     return [*found, [(where, "dim")]] if where else found
+
+
+def does_of(trace: Trace) -> str:
+    """What the model itself does, if it is no more than a part of a Transformer: "self-attention"."""
+    return next((call.role or "" for call in trace.calls[:1] if call.path == ""), "")
 
 
 def remark(text: str, width: int, style: str) -> list[Text]:

@@ -41,9 +41,10 @@ class Noise:
         return bisect_left(self.failing, index) < bisect_left(self.failing, self.stops[index])
 
     def shows_inside(self, index: int) -> bool:
-        """Whether there is something to see in a module: modules, or named tensors that are more than one step."""
+        """Whether there is something to see in a module: modules, what is never made, or named tensors that are more
+        than one step."""
         inside = range(index + 1, self.stops[index])
-        if any(self.calls[inner].kind == "module" for inner in inside) or self.fails(index):
+        if any(self.calls[inner].kind == "module" or self.calls[inner].unmade for inner in inside) or self.fails(index):
             return True
         functions = [inner for inner in inside if self.calls[inner].kind == "function"]
         named = any(self.names_something(inner) for inner in functions)
@@ -52,7 +53,8 @@ class Noise:
     def names_something(self, index: int) -> bool:
         call, account = self.calls[index], self.accounts[index]
         return any(
-            call.variable(key) is not None and not self.is_result(call, key, tensor, account.statements.get(key))
+            (call.variable(key) or tensor.role) is not None
+            and not self.is_result(call, key, tensor, account.statements.get(key))
             for key, tensor in call.outputs.items()
         )
 

@@ -13,14 +13,14 @@ __all__ = ["Row", "facets", "noted", "raised"]
 
 LONGEST_NOTE = 24
 
-Kind = Literal["tensor", "module", "op", "failed", "error"]
+Kind = Literal["tensor", "module", "op", "unmade", "failed", "error"]
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
     """One line.
 
-    kind      "module" heads what happens inside of it, "op" is a step below a function, "failed" a call that raised,
-              and "error" what it raised
+    kind      "module" heads what happens inside of it, "op" is a step below a function, "unmade" a tensor that a fused
+              call never makes, "failed" a call that raised, and "error" what it raised
     depth     how far in it stands
     path      of the module in whose forward it is
     name      the variable; else the module, as seen from `path`; "" if there is neither
@@ -28,6 +28,8 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     cls       the class of the module
     remarks   what else there is to say of its memory
     others    the modules that are identical to this one
+    role      what the tensor does, also where a call that is not shown says it
+    does      what the module does as a whole
     """
 
     kind: Kind
@@ -40,6 +42,8 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     memory: Memory | None = None
     remarks: tuple[str, ...] = ()
     others: str = ""
+    role: str = ""
+    does: str = ""
 
 
 def facets(tensor: TensorMeta, made: Memory | None, trace: Trace) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from ..passes.memory import Memory, memory
 from ..passes.nesting import ends, within
 from ..records import part
 from ..schema import Call, TensorMeta, Trace
+from .bearers import Bearers
 from .noise import Noise
 from .row import Kind, Row, facets, noted, raised
 
@@ -57,6 +58,7 @@ class Outline:
         self.runs = {} if all else fold(trace)
         self.noise = Noise(trace, self.stops, self.accounts)
         self.rows: list[Row] = []
+        self.bearers = Bearers(self.rows)
         self.open = [Opened(-1, len(self.calls), len(self.calls), "")]
         index = 0
         while index < len(self.calls):
@@ -94,7 +96,7 @@ class Outline:
             opened.depth = 0
             self.inputs(opened)
         if is_closed or not (inside or self.all or is_root):
-            self.leaf(index, call, run)
+            self.leaf(index, call, run, is_step=not inside)
             return resume
         if not is_root:
             self.heading(opened, call)
@@ -108,7 +110,8 @@ class Outline:
         kind: Kind = "module" if call.error is None else "failed"
         cls = call.name if name else ""
         others = self.others(opened.run)
-        self.rows.append(Row(kind, top.depth, top.path, name or call.name, cls=cls, remarks=noted(call), others=others))
+        row = Row(kind, top.depth, top.path, name or call.name, cls=cls, remarks=noted(call), others=others)
+        self.rows.append(msgspec.structs.replace(row, does=call.role or ""))
 
     def others(self, run: Run | None) -> str:
         return "" if run is None else run.said(self.top.path)
@@ -119,7 +122,7 @@ class Outline:
             if self.all or opened.index == 0 or not self.noise.is_input(tensor):
                 self.row(opened.depth, opened.path, key, "", tensor, account.inputs[key])
 
-    def leaf(self, index: int, call: Call, run: Run | None) -> None:
+    def leaf(self, index: int, call: Call, run: Run | None, is_step: bool) -> None:
         """A module that is not opened: a row for each of its results, and the ops that it ran."""
         top, account, first = self.top, self.accounts[index], len(self.rows)
         own = within(top.path, call.path) or call.name
@@ -132,12 +135,16 @@ class Outline:
                 maker = own if variable not in (None, own) else ""
                 self.row(top.depth, top.path, name, maker, tensor, made, cls=cls)
                 self.show(tensor, name)
+        inside = [t for inner in self.calls[index : self.stops[index]] for t in inner.outputs.values() if t.role]
+        self.bearers.hand(reversed(inside), since=0 if is_step else first)
         if not call.outputs:
             self.rows.append(Row("module", top.depth, top.path, own, cls=cls))
         if len(self.rows) == first:
             return
-        remarks = (*self.rows[first].remarks, *noted(call))
-        self.rows[first] = msgspec.structs.replace(self.rows[first], remarks=remarks, others=self.others(run))
+        remarks, others = (*self.rows[first].remarks, *noted(call)), self.others(run)
+        self.rows[first] = msgspec.structs.replace(
+            self.rows[first], remarks=remarks, others=others, does=call.role or ""
+        )
         for step in range(index + 1, self.stops[index]):
             if self.calls[step].kind == "op":
                 self.results(step, self.calls[step], top.depth + 1, "op")
@@ -152,9 +159,12 @@ class Outline:
             if name is None and (self.all or not self.noise.is_result(call, key, tensor, None)):
                 output = part("output", key)
                 made = self.accounts[opened.index].statements.get(key)
-                self.row(opened.depth, opened.path, variable or output, output if variable else "", tensor, made)
+                known = variable or tensor.role or ""
+                name, maker = (variable or "", output) if known else (output, "")
+                self.row(opened.depth, opened.path, name, maker, tensor, made)
             elif variable is not None and name != variable and tensor.number is not None:
                 arrows[re.split(r"[.\[]", variable)[0]] = None
+            self.bearers.hand([tensor])
             self.show(tensor, variable or name or "")
         if call.error is not None and not opened.failed:
             self.rows.append(Row("error", opened.depth, opened.path, raised(call)))
@@ -194,16 +204,22 @@ class Outline:
         """A row for each result that is to be seen; whether there was one."""
         first = len(self.rows)
         account, path = self.accounts[index], self.top.path
+        for tensor in call.unmade.values():
+            row = Row("unmade", depth, path, "", tensor=tensor, remarks=("not materialised",), role=tensor.role or "")
+            self.rows.append(row)
         for key, tensor in call.outputs.items():
             variable = call.variable(key)
             made = (account.steps if self.all or variable is None else account.statements).get(key)
             if self.is_seen(index, call, key, tensor, made):
                 name = variable or changed(made)
                 by = (made.by if made is not None else "") or call.name
-                maker = SIGNS.get(by, by) if name or by.startswith("__") else part(by, key)
+                known = name or tensor.role or ""
+                maker = SIGNS.get(by, by) if known or by.startswith("__") else part(by, key)
                 self.row(depth, path, name, maker, tensor, made, kind)
-                if name:
-                    self.show(tensor, name)
+                if known:
+                    self.show(tensor, known)
+            else:
+                self.bearers.hand([tensor])
         for key, made in account.written.items() if not call.outputs else ():
             if self.all or (changed(made) and call.inputs[key] not in self.noise.plumbing):
                 self.row(depth, path, changed(made), SIGNS.get(call.name, call.name), call.inputs[key], made, kind)
@@ -215,7 +231,7 @@ class Outline:
         if self.noise.is_result(call, key, tensor, made):
             return False
         ran_ops = self.stops[index] > index + 1
-        return ran_ops or call.variable(key) is not None or changed(made) != ""
+        return ran_ops or call.variable(key) is not None or tensor.role is not None or changed(made) != ""
 
     # Rows
 
@@ -230,7 +246,9 @@ class Outline:
         kind: Kind = "tensor",
         cls: str = "",
     ) -> None:
-        self.rows.append(Row(kind, depth, path, name, maker, cls, tensor, made, facets(tensor, made, self.trace)))
+        remarks, role = facets(tensor, made, self.trace), tensor.role or ""
+        self.rows.append(Row(kind, depth, path, name, maker, cls, tensor, made, remarks, role=role))
+        self.bearers.add(tensor)
 
     def show(self, tensor: TensorMeta, name: str) -> None:
         self.top.shown[identity(tensor)] = name

@@ -6,14 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from ..schema import Trace
-from .cells import cut, escape, line, sizes, width_of, wrap
+from ..schema import TensorMeta, Trace
+from .cells import Piece, axes, cut, escape, line, sizes, width_of, wrap
 from .columns import GAP, NAME, ROOMY, Columns, fit, measure
 from .head import head
 from .output import output
 from .row import Row
 from .rows import rows
 from .style import Style
+from .summary import summary
 from .words import NOTHING, memory_of, name_of, said_below
 
 __all__ = ["tree", "tree_lines"]
@@ -33,7 +34,7 @@ def tree_lines(trace: Trace, width: int, *, all: bool = False, depth: int | None
     lines.append(line([([(title, "dim")], at) for at, title in columns.titles]))
     for row, (guide, below) in zip(found, guides, strict=True):
         lines += drawn(row, guide, below, columns)
-    return lines
+    return [*lines, *summary(trace, width)]
 
 
 def guided(rows: Sequence[Row], indent: int, width: int) -> Iterator[tuple[str, str]]:
@@ -64,23 +65,28 @@ def drawn(row: Row, guide: str, below: str, columns: Columns) -> list[Text]:
     if row.tensor is None:
         return [heading(row, guide, columns)]
     room = columns.end - columns.memory
-    shape, stride = sizes(row.tensor.shape, tight=columns.tight), sizes(row.tensor.stride, tight=columns.tight)
-    cells = [
-        (fit([(guide, "dim"), *name_of(row)], columns.shape - GAP), 0),
-        (
-            cut([(shape, "dim" if row.kind == "op" else "bold cyan")], columns.stride - GAP - columns.shape),
-            columns.shape,
-        ),
-        (cut([(stride, "dim")], columns.memory - GAP - columns.stride), columns.stride),
-    ]
+    cells = [(fit([(guide, "dim"), *name_of(row)], columns.axes - GAP), 0), *form(row, row.tensor, columns)]
     sign, said = said_below(row)
-    whole = memory_of(row, sign + said)
-    if not said or width_of(whole) <= room:
-        return [line([*cells, (cut(whole, room), columns.memory)])]
+    whole, brief = memory_of(row, sign + said, whole=True), memory_of(row, sign + said)
+    if not said or width_of(brief) <= room:
+        return [line([*cells, (cut(whole if width_of(whole) <= room else brief, room), columns.memory)])]
     first = line([*cells, (cut([*memory_of(row), (sign.rstrip(" ·"), "dim")], room), columns.memory)])
     at = columns.place([(said, "")], len(below) + 1)
     more = cut([(said, "yellow" if sign == ": " else "")], columns.end - at)
     return [first, line([([(below, "dim")], 0), (more, at)])]
+
+
+def form(row: Row, tensor: TensorMeta, columns: Columns) -> Iterator[tuple[list[Piece], int]]:
+    """The axes, the shape and the stride, each where it begins; what stands out is the first of these that there is."""
+    dim = {"op": "dim", "unmade": "dim italic"}.get(row.kind)
+    plain = "cyan" if columns.shape > columns.axes else "bold cyan"
+    for text, style, at, end in (
+        (axes(tensor.axes, tight=columns.tight), "bold cyan", columns.axes, columns.shape),
+        (sizes(tensor.shape, tight=columns.tight), plain, columns.shape, columns.stride),
+        (sizes(tensor.stride, tight=columns.tight), "dim", columns.stride, columns.memory),
+    ):
+        if at < end:
+            yield cut([(text, dim or style)], end - GAP - at), at
 
 
 def heading(row: Row, guide: str, columns: Columns) -> Text:

@@ -6,6 +6,8 @@ A target is one of
     path/file.py:callable     a builder or a class in a file
     package.module:callable   or in a module
 
+and may have options with it, in brackets: gpt[norm=post, G=1].
+
 The callable returns a model, (model, args) or (model, args, kwargs), or is a model itself; a class is called without
 arguments. Its parameters are its options. A kind of target is one file here with a `find(…) -> Place`.
 """
@@ -22,6 +24,7 @@ from ..letters import in_order, sizes_in
 from ..schema import Trace
 from . import files, modules, registry
 from .blame import Raised, own_traceback
+from .brackets import split
 from .inputs import parse
 from .place import Place, importable
 
@@ -38,6 +41,7 @@ class Request(msgspec.Struct, frozen=True):
     inputs    a spec each: "ids: int64[2, 4]"
     seed      of torch's random numbers
     ops       whether to record aten ops as well
+    materialise   whether to run fused attention written out
     axes      sizes of letters, as the user says: "C=768 H=12"
     others    names of options that are not the builder's, for the hint when one is mistyped
     given     those of them that were given
@@ -51,6 +55,7 @@ class Request(msgspec.Struct, frozen=True):
     axes: str = ""
     others: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
+    materialise: bool = False
 
 
 def find(target: str) -> Place:
@@ -71,18 +76,29 @@ def record(request: Request) -> Trace:
     """
     specs = [parse(text) for text in request.inputs]
     sizes_in(request.axes)  # refused, if it cannot be read, before anything slow begins
-    place = find(request.target)
+    target, own = split(request.target)
+    place = find(target)
+    if own:
+        place = msgspec.structs.replace(place, target=f"{place.target}{request.target[len(target) :]}")
     from ..capture import record as record_forward  # torch, from here on
     from ..capture import trace_of
     from .again import source
     from .ready import make
 
     with importable(place.folder):
-        ready = make(place, request.options, specs, seed=request.seed, others=request.others, given=request.given)
+        ready = make(
+            place, (*request.options, *own), specs, seed=request.seed, others=request.others, given=request.given
+        )
         try:
             sources = [lambda plain: source(ready, plain)]
             recorded = record_forward(
-                ready.model, ready.args, ready.kwargs, ops=request.ops, axes=request.axes or True, sources=sources
+                ready.model,
+                ready.args,
+                ready.kwargs,
+                ops=request.ops,
+                materialise=request.materialise,
+                axes=request.axes or True,
+                sources=sources,
             )
         except KeyboardInterrupt:
             raise

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
+from itertools import zip_longest
 from pathlib import Path
 
 import msgspec
@@ -81,10 +82,14 @@ def read(entry: EntryPoint) -> Summary | None:
         tree = ast.parse(Path(spec.origin or "").read_bytes()) if spec is not None else ast.Module([], [])
     except (ImportError, OSError, SyntaxError, ValueError):
         return None
-    for node in tree.body:
+    for node, following in zip_longest(tree.body, tree.body[1:]):
         if isinstance(node, ast.FunctionDef) and node.name == entry.attr:
             line, _, _ = (ast.get_docstring(node) or "").partition("\n")
             return Summary(entry.name, line, tuple(written(node.args)))
+        match node, following:
+            case ast.Assign(targets=[ast.Name(id=name)]), ast.Expr(value=ast.Constant(value=str() as line)):
+                if name == entry.attr:
+                    return Summary(entry.name, line.partition("\n")[0])
     return None
 
 

@@ -473,5 +473,5 @@ def test_a_model_whose_class_replaces_call_gives_a_trace_that_says_nothing_was_s
         def __call__(self, x: Tensor) -> Tensor:
             return x
 
-    trace = shapetrace.trace(Own(), torch.zeros(1), functions=False)
+    trace = shapetrace.trace(Own(), torch.zeros(1), functions=False, axes=False)
     assert (trace.calls, trace.notes) == ((), ("nothing was seen: the model's class has a __call__ of its own",))

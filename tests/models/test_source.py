@@ -20,7 +20,7 @@ def foreign_imports(source: str) -> set[str]:
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level != 1:
             names.add("." * node.level + (node.module or ""))
-    home = {"torch", "math", "typing", "dataclasses", "collections"}
+    home = {"torch", "math", "typing", "dataclasses", "collections", "functools"}
     return {name for name in names if name.split(".")[0] not in home}
 
 

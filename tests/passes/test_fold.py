@@ -1,5 +1,6 @@
 from time import perf_counter
 
+import msgspec
 import pytest
 import torch
 from torch import Tensor, nn
@@ -96,6 +97,37 @@ class Residual(Scaled):
 )
 def test_what_differs_in_anything_is_no_run(blocks: tuple[nn.Module, ...]) -> None:
     assert runs(shapetrace.trace(Blocks(*blocks), torch.zeros(2, 4))) == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"axes": ("B", "T")}, id="other axes"),
+        pytest.param({"axes": None}, id="no axes"),
+        pytest.param({"role": "k"}, id="another role"),
+    ],
+)
+@pytest.mark.parametrize("place", ["inputs", "outputs", "unmade"])
+def test_blocks_whose_axes_or_roles_differ_are_no_run(changes: dict[str, object], place: str) -> None:
+    tensor = TensorMeta((2, 4), (4, 1), axes=("B", "C"), role="q")
+    other = msgspec.structs.replace(tensor, **changes)
+    assert len(fold(blocks(Call("function", "", "mul", 2, **{place: {"x": tensor}})))) == 1
+    assert fold(blocks(*(Call("function", "", "mul", 2, **{place: {"x": t}}) for t in (tensor, other)))) == {}
+
+
+def test_blocks_that_do_something_else_are_no_run() -> None:
+    calls = [
+        Call("module", f"blocks.{layer}", "Block", 1, role=role) for layer, role in enumerate(["pre-LN block", None])
+    ]
+    assert fold(Trace("m", calls=(Call("module", "", "M", 0), *calls))) == {}
+
+
+def blocks(*inside: Call) -> Trace:
+    """As many blocks as calls, each with one of them inside; two with the same call if there is one."""
+    calls = inside * 2 if len(inside) == 1 else inside
+    modules = [Call("module", f"blocks.{layer}", "Block", 1) for layer in range(len(calls))]
+    paired = [call for pair in zip(modules, calls, strict=True) for call in pair]
+    return Trace("m", calls=(Call("module", "", "M", 0), *paired))
 
 
 def test_a_run_ends_where_a_block_differs() -> None:

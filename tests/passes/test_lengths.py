@@ -43,23 +43,23 @@ X = torch.zeros(4, 2, 8)
 """Four of something, two of something else, of width 8."""
 
 CASES: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...], list[tuple[str | int, ...]]]] = {
-    "attention, batch first": (lambda: nn.MultiheadAttention(8, 2, batch_first=True), (X, X, X), [("B", "T", 8)] * 3),
-    "attention, batch second": (lambda: nn.MultiheadAttention(8, 2), (X, X, X), [("T", "B", 8)] * 3),
-    "attention, no batch": (lambda: nn.MultiheadAttention(8, 2), (X[:, 0].clone(),) * 3, [("T", 8)] * 3),
+    "attention, batch first": (lambda: nn.MultiheadAttention(8, 2, batch_first=True), (X, X, X), [("B", "T", "C")] * 3),
+    "attention, batch second": (lambda: nn.MultiheadAttention(8, 2), (X, X, X), [("T", "B", "C")] * 3),
+    "attention, no batch": (lambda: nn.MultiheadAttention(8, 2), (X[:, 0].clone(),) * 3, [("T", "C")] * 3),
     "attention, as many sequences as words": (
         lambda: nn.MultiheadAttention(8, 2, batch_first=True),
         (torch.zeros(4, 4, 8),) * 3,
-        [("B", "T", 8)] * 3,
+        [("B", "T", "C")] * 3,
     ),
     "attention to another source of the same length": (
         lambda: nn.MultiheadAttention(8, 2, batch_first=True),
         (torch.zeros(2, 4, 8), *[torch.zeros(2, 4, 8)] * 2),
-        [("B", "T", 8), ("B", "S", 8), ("B", "S", 8)],
+        [("B", "T", "C"), ("B", "S", "C"), ("B", "S", "C")],
     ),
     "encoder and decoder, equal lengths": (
         lambda: nn.Transformer(8, 2, 1, 1, 16, batch_first=True),
         (torch.zeros(2, 4, 8), torch.zeros(2, 4, 8)),
-        [("B", "S", 8), ("B", "T", 8)],
+        [("B", "S", "C"), ("B", "T", "C")],
     ),
     "attention along each of two axes": (
         lambda: Model(
@@ -68,7 +68,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...], list[tuple[str 
             nn.MultiheadAttention(8, 2),
         ),
         (X,),
-        [(4, 2, 8)],
+        [(4, 2, "C")],
     ),
     "attention in windows, batch second": (
         lambda: Model(
@@ -135,9 +135,9 @@ def test_the_past_is_what_keys_have_beside_the_length() -> None:
     past = {"k": torch.zeros(2, 2, 5, 4), "v": torch.zeros(2, 2, 5, 4)}
     trace = shapetrace.trace(Model(forward), torch.zeros(2, 3, 8), past)
     assert [tensor.axes for tensor in trace.calls[0].inputs.values()] == [
-        ("B", "T", 8),
-        ("B", 2, "P", 4),
-        ("B", 2, "P", 4),
+        ("B", "T", "H·D"),
+        ("B", "H", "P", "D"),
+        ("B", "H", "P", "D"),
     ]
-    assert [record.axes for record in trace.roles("weights")] == [("B", 2, "T", "P+T")]
-    assert trace.sizes == {"B": 2, "T": 3, "P": 5}
+    assert [record.axes for record in trace.roles("weights")] == [("B", "H", "T", "P+T")]
+    assert trace.sizes == {"B": 2, "T": 3, "H": 2, "D": 4, "P": 5}

@@ -94,7 +94,7 @@ def test_reshape_is_a_view_where_it_can_and_a_copy_where_it_must() -> None:
         copy = x.t().reshape(16)
 
     # 16 elements of 4 bytes
-    assert statements(forward) == {"view": "view of x", "copy": "copy, 64 B: x.t() was not contiguous"}
+    assert statements(forward) == {"view": "view of x", "copy": "copy of x.t(), 64 B: x.t() was not contiguous"}
 
 
 def test_contiguous_with_nothing_to_do_is_the_same_tensor() -> None:
@@ -119,8 +119,8 @@ def test_a_conversion_says_from_what_to_what() -> None:
         floats = x.to(torch.float32)
 
     assert statements(forward) == {
-        "half": "copy, 32 B: float32 → float16",
-        "integers": "copy, 128 B: float32 → int64",
+        "half": "copy of x, 32 B: float32 → float16",
+        "integers": "copy of x, 128 B: float32 → int64",
         "floats": "same as x",
     }
 
@@ -131,7 +131,11 @@ def test_clone_repeat_and_cat_copy_for_no_reason_of_the_layout() -> None:
         repeated = x.repeat(2, 1)
         joined = torch.cat([x.t(), x])
 
-    assert statements(forward) == {"clone": "copy, 64 B", "repeated": "copy, 128 B", "joined": "copy, 128 B"}
+    assert statements(forward) == {
+        "clone": "copy of x.t(), 64 B",
+        "repeated": "copy of x, 128 B",
+        "joined": "copy of x.t() and x, 128 B",
+    }
 
 
 def test_what_was_there_before_the_forward_is_a_view_of_nothing_that_has_a_name() -> None:
@@ -214,7 +218,7 @@ def test_the_copy_in_the_middle_of_a_statement_is_what_its_variable_costs() -> N
         return concat
 
     # 2 · 4 · 8 elements of 4 bytes
-    copied = "copy, 256 B: x.transpose(1, 2) was not contiguous"
+    copied = "copy of x.transpose(1, 2), 256 B: x.transpose(1, 2) was not contiguous"
     assert statements(forward, shape=(2, 2, 4, 4)) == {"concat": copied}
     assert steps(forward, shape=(2, 2, 4, 4)) == [
         ("transpose", "view of x"),
@@ -274,7 +278,7 @@ def test_a_module_is_accounted_for_as_its_caller_sees_it() -> None:
     assert statements(forward, flatten=flatten, linear=linear, drop=drop) == {
         "y": "new",
         "viewed": "view of x",
-        "copied": "copy, 64 B: x.view(2, 2, 4).transpose(1, 2) was not contiguous",
+        "copied": "copy of x.view(2, 2, 4).transpose(1, 2), 64 B: x.view(2, 2, 4).transpose(1, 2) was not contiguous",
         "same": "same as x",
     }
 
@@ -324,7 +328,7 @@ def test_attention_of_the_reference_models_pays_for_one_copy() -> None:
         "scores": "new",
         "weights": "new",
         "head_output": "new",
-        "concat": "copy, 256 B: head_output.transpose(1, 2) was not contiguous",
+        "concat": "copy of head_output.transpose(1, 2), 256 B: head_output.transpose(1, 2) was not contiguous",
         "out": "new",
     }
 
@@ -341,7 +345,9 @@ def test_with_ops_the_copy_hidden_in_a_product_comes_to_light() -> None:
         return [step for _, step in steps(forward, shape=(2, 3, 3, 4), ops=ops) if step.startswith("copy")]
 
     assert copies(ops=False) == []
-    assert copies(ops=True) == ["copy, 288 B: q.expand([2, 3, 3, 4]) was not contiguous"]  # 2 · 3 · 3 · 4 · 4 bytes
+    assert copies(ops=True) == [  # 2 · 3 · 3 · 4 · 4 bytes
+        "copy of q.expand([2, 3, 3, 4]), 288 B: q.expand([2, 3, 3, 4]) was not contiguous"
+    ]
 
 
 # What cannot be known

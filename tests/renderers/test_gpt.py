@@ -17,83 +17,85 @@ def trace() -> Trace:
 
 
 EIGHTY = """\
-GPT  decoder-only · pre-LN · learned positions   C=8 H=2 D=4 F=32 V=16 L=2
-float32 cpu
-                            shape      stride       memory
-├─ ids                      (2,4)      (4,1)        input · int64
-├─ targets                  (2,4)      (4,1)        input · int64
-├─ tokens  token_embedding  (2,4,8)    (32,8,1)     new
-├─ positions  position_em…  (4,8)      (8,1)        new
-├─ x  +                     (2,4,8)    (32,8,1)     new
-├─ blocks.0  Block                                  blocks.1 is identical
-│ ├─ x                      (2,4,8)    (32,8,1)     input
-│ ├─ normed  norm_1         (2,4,8)    (32,8,1)     new
-│ ├─ attention  MultiHeadAttention
-│ │ ├─ x                    (2,4,8)    (32,8,1)     input = normed
-│ │ ├─ qkv  w_qkv Linear    (2,4,24)   (96,24,1)    new
-│ │ ├─ q  split             (2,4,8)    (96,24,1)    view of qkv · not contiguous
-│ │ ├─ k  split             (2,4,8)    (96,24,1)    view of qkv · not contiguous
-│ │ ├─ v  split             (2,4,8)    (96,24,1)    view of qkv · not contiguous
-│ │ ├─ q  transpose         (2,2,4,4)  (96,4,24,1)  view of qkv · not contiguous
-│ │ ├─ k  transpose         (2,2,4,4)  (96,4,24,1)  view of qkv · not contiguous
-│ │ ├─ v  transpose         (2,2,4,4)  (96,4,24,1)  view of qkv · not contiguous
-│ │ ├─ scores  /            (2,2,4,4)  (32,16,4,1)  new
-│ │ ├─ scores  masked_fill  (2,2,4,4)  (32,16,4,1)  new
-│ │ ├─ weights  softmax     (2,2,4,4)  (32,16,4,1)  new
-│ │ ├─ head_output  @       (2,2,4,4)  (32,16,4,1)  new
-│ │ ├─ concat  contiguous   (2,4,8)    (32,8,1)     copy, 256 B:
-│ │ │                       head_output.transpose(1, 2) was not contiguous
-│ │ └─ out  w_o Linear      (2,4,8)    (32,8,1)     new
-│ ├─ x  +                   (2,4,8)    (32,8,1)     new
-│ ├─ normed  norm_2         (2,4,8)    (32,8,1)     new
+GPT  decoder-only · pre-LN · learned positions
+B=2 T=4 C=8 H=2 D=4 F=32 V=16 L=2   float32 cpu
+                              axes       shape      memory
+├─ ids                        [B,T]      (2,4)      input · int64
+├─ targets                    [B,T]      (2,4)      input · int64
+├─ tokens  token_embedding    [B,T,C]    (2,4,8)    new
+├─ positions  position_embe…  [T,C]      (4,8)      new
+├─ x · residual  +            [B,T,C]    (2,4,8)    new
+├─ blocks.0  Block · pre-LN block                   blocks.1 is identical
+│ ├─ x                        [B,T,C]    (2,4,8)    input
+│ ├─ normed  norm_1           [B,T,C]    (2,4,8)    new
+│ ├─ attention  MultiHeadAttention · causal self-attention
+│ │ ├─ x                      [B,T,C]    (2,4,8)    input = normed
+│ │ ├─ qkv  w_qkv Linear      [B,T,3·C]  (2,4,24)   new
+│ │ ├─ q  split               [B,T,C]    (2,4,8)    view of qkv · not contiguous
+│ │ ├─ k  split               [B,T,C]    (2,4,8)    view of qkv · not contiguous
+│ │ ├─ v  split               [B,T,C]    (2,4,8)    view of qkv · not contiguous
+│ │ ├─ q  transpose           [B,H,T,D]  (2,2,4,4)  view of qkv · not contiguous
+│ │ ├─ k  transpose           [B,H,T,D]  (2,2,4,4)  view of qkv · not contiguous
+│ │ ├─ v  transpose           [B,H,T,D]  (2,2,4,4)  view of qkv · not contiguous
+│ │ ├─ scores  /              [B,H,T,T]  (2,2,4,4)  new
+│ │ ├─ scores  masked_fill    [B,H,T,T]  (2,2,4,4)  new
+│ │ ├─ weights  softmax       [B,H,T,T]  (2,2,4,4)  new
+│ │ ├─ head_output  @         [B,H,T,D]  (2,2,4,4)  new
+│ │ ├─ concat  contiguous     [B,T,C]    (2,4,8)    copy, 256 B:
+│ │ │                         head_output.transpose(1, 2) was not contiguous
+│ │ └─ out · attn_out  w_o    [B,T,C]    (2,4,8)    new
+│ ├─ x · residual  +          [B,T,C]    (2,4,8)    new
+│ ├─ normed  norm_2           [B,T,C]    (2,4,8)    new
 │ ├─ feed_forward  FeedForward
-│ │ ├─ x                    (2,4,8)    (32,8,1)     input = normed
-│ │ ├─ hidden  w_up Linear  (2,4,32)   (128,32,1)   new
-│ │ ├─ hidden  activation   (2,4,32)   (128,32,1)   new
-│ │ └─ out  w_down Linear   (2,4,8)    (32,8,1)     new
-│ └─ x  +                   (2,4,8)    (32,8,1)     new
-├─ x  norm_f LayerNorm      (2,4,8)    (32,8,1)     new
-├─ logits  head Linear      (2,4,16)   (64,16,1)    new
-└─ loss  cross_entropy      ()         ()           new"""
+│ │ ├─ x                      [B,T,C]    (2,4,8)    input = normed
+│ │ ├─ hidden  w_up Linear    [B,T,F]    (2,4,32)   new
+│ │ ├─ hidden · ffn_hidden    [B,T,F]    (2,4,32)   new
+│ │ └─ out · ffn_out  w_down  [B,T,C]    (2,4,8)    new
+│ └─ x · residual  +          [B,T,C]    (2,4,8)    new
+├─ x  norm_f LayerNorm        [B,T,C]    (2,4,8)    new
+├─ logits  head Linear        [B,T,V]    (2,4,16)   new
+└─ loss  cross_entropy                   ()         new
+13.3 kB in activations · 2 copies, 512 B: contiguous 2"""
 
 WIDE = """\
-GPT  decoder-only · pre-LN · learned positions   C=8 H=2 D=4 F=32 V=16 L=2   float32 cpu
-                                            shape         stride          memory
-├─ ids                                      (2, 4)        (4, 1)          input · int64
-├─ targets                                  (2, 4)        (4, 1)          input · int64
-├─ tokens  token_embedding Embedding        (2, 4, 8)     (32, 8, 1)      new
-├─ positions  position_embedding Embedding  (4, 8)        (8, 1)          new
-├─ x  +                                     (2, 4, 8)     (32, 8, 1)      new
-├─ blocks.0  Block                                                        blocks.1 is identical
-│  ├─ x                                     (2, 4, 8)     (32, 8, 1)      input
-│  ├─ normed  norm_1 LayerNorm              (2, 4, 8)     (32, 8, 1)      new
-│  ├─ attention  MultiHeadAttention
-│  │  ├─ x                                  (2, 4, 8)     (32, 8, 1)      input = normed
-│  │  ├─ qkv  w_qkv Linear                  (2, 4, 24)    (96, 24, 1)     new
-│  │  ├─ q  split                           (2, 4, 8)     (96, 24, 1)     view of qkv · not contiguous
-│  │  ├─ k  split                           (2, 4, 8)     (96, 24, 1)     view of qkv · not contiguous
-│  │  ├─ v  split                           (2, 4, 8)     (96, 24, 1)     view of qkv · not contiguous
-│  │  ├─ q  transpose                       (2, 2, 4, 4)  (96, 4, 24, 1)  view of qkv · not contiguous
-│  │  ├─ k  transpose                       (2, 2, 4, 4)  (96, 4, 24, 1)  view of qkv · not contiguous
-│  │  ├─ v  transpose                       (2, 2, 4, 4)  (96, 4, 24, 1)  view of qkv · not contiguous
-│  │  ├─ scores  /                          (2, 2, 4, 4)  (32, 16, 4, 1)  new
-│  │  ├─ scores  masked_fill                (2, 2, 4, 4)  (32, 16, 4, 1)  new
-│  │  ├─ weights  softmax                   (2, 2, 4, 4)  (32, 16, 4, 1)  new
-│  │  ├─ head_output  @                     (2, 2, 4, 4)  (32, 16, 4, 1)  new
-│  │  ├─ concat  contiguous                 (2, 4, 8)     (32, 8, 1)      copy, 256 B:
-│  │  │                                                                   head_output.transpose(1, 2) was not contiguous
-│  │  └─ out  w_o Linear                    (2, 4, 8)     (32, 8, 1)      new
-│  ├─ x  +                                  (2, 4, 8)     (32, 8, 1)      new
-│  ├─ normed  norm_2 LayerNorm              (2, 4, 8)     (32, 8, 1)      new
+GPT  decoder-only · pre-LN · learned positions   B=2 T=4 C=8 H=2 D=4 F=32 V=16 L=2   float32 cpu
+                                               axes          shape         stride          memory
+├─ ids                                         [B, T]        (2, 4)        (4, 1)          input · int64
+├─ targets                                     [B, T]        (2, 4)        (4, 1)          input · int64
+├─ tokens  token_embedding Embedding           [B, T, C]     (2, 4, 8)     (32, 8, 1)      new
+├─ positions  position_embedding Embedding     [T, C]        (4, 8)        (8, 1)          new
+├─ x · residual  +                             [B, T, C]     (2, 4, 8)     (32, 8, 1)      new
+├─ blocks.0  Block · pre-LN block                                                          blocks.1 is identical
+│  ├─ x                                        [B, T, C]     (2, 4, 8)     (32, 8, 1)      input
+│  ├─ normed  norm_1 LayerNorm                 [B, T, C]     (2, 4, 8)     (32, 8, 1)      new
+│  ├─ attention  MultiHeadAttention · causal self-attention
+│  │  ├─ x                                     [B, T, C]     (2, 4, 8)     (32, 8, 1)      input = normed
+│  │  ├─ qkv  w_qkv Linear                     [B, T, 3·C]   (2, 4, 24)    (96, 24, 1)     new
+│  │  ├─ q  split                              [B, T, C]     (2, 4, 8)     (96, 24, 1)     view of qkv · not contiguous
+│  │  ├─ k  split                              [B, T, C]     (2, 4, 8)     (96, 24, 1)     view of qkv · not contiguous
+│  │  ├─ v  split                              [B, T, C]     (2, 4, 8)     (96, 24, 1)     view of qkv · not contiguous
+│  │  ├─ q  transpose                          [B, H, T, D]  (2, 2, 4, 4)  (96, 4, 24, 1)  view of qkv · not contiguous
+│  │  ├─ k  transpose                          [B, H, T, D]  (2, 2, 4, 4)  (96, 4, 24, 1)  view of qkv · not contiguous
+│  │  ├─ v  transpose                          [B, H, T, D]  (2, 2, 4, 4)  (96, 4, 24, 1)  view of qkv · not contiguous
+│  │  ├─ scores  /                             [B, H, T, T]  (2, 2, 4, 4)  (32, 16, 4, 1)  new
+│  │  ├─ scores  masked_fill                   [B, H, T, T]  (2, 2, 4, 4)  (32, 16, 4, 1)  new
+│  │  ├─ weights  softmax                      [B, H, T, T]  (2, 2, 4, 4)  (32, 16, 4, 1)  new
+│  │  ├─ head_output  @                        [B, H, T, D]  (2, 2, 4, 4)  (32, 16, 4, 1)  new
+│  │  ├─ concat  contiguous                    [B, T, C]     (2, 4, 8)     (32, 8, 1)      copy, 256 B:
+│  │  │                                                      head_output.transpose(1, 2) was not contiguous
+│  │  └─ out · attn_out  w_o Linear            [B, T, C]     (2, 4, 8)     (32, 8, 1)      new
+│  ├─ x · residual  +                          [B, T, C]     (2, 4, 8)     (32, 8, 1)      new
+│  ├─ normed  norm_2 LayerNorm                 [B, T, C]     (2, 4, 8)     (32, 8, 1)      new
 │  ├─ feed_forward  FeedForward
-│  │  ├─ x                                  (2, 4, 8)     (32, 8, 1)      input = normed
-│  │  ├─ hidden  w_up Linear                (2, 4, 32)    (128, 32, 1)    new
-│  │  ├─ hidden  activation GELU            (2, 4, 32)    (128, 32, 1)    new
-│  │  └─ out  w_down Linear                 (2, 4, 8)     (32, 8, 1)      new
-│  └─ x  +                                  (2, 4, 8)     (32, 8, 1)      new
-├─ x  norm_f LayerNorm                      (2, 4, 8)     (32, 8, 1)      new
-├─ logits  head Linear                      (2, 4, 16)    (64, 16, 1)     new
-└─ loss  cross_entropy                      ()            ()              new"""
+│  │  ├─ x                                     [B, T, C]     (2, 4, 8)     (32, 8, 1)      input = normed
+│  │  ├─ hidden  w_up Linear                   [B, T, F]     (2, 4, 32)    (128, 32, 1)    new
+│  │  ├─ hidden · ffn_hidden  activation GELU  [B, T, F]     (2, 4, 32)    (128, 32, 1)    new
+│  │  └─ out · ffn_out  w_down Linear          [B, T, C]     (2, 4, 8)     (32, 8, 1)      new
+│  └─ x · residual  +                          [B, T, C]     (2, 4, 8)     (32, 8, 1)      new
+├─ x  norm_f LayerNorm                         [B, T, C]     (2, 4, 8)     (32, 8, 1)      new
+├─ logits  head Linear                         [B, T, V]     (2, 4, 16)    (64, 16, 1)     new
+└─ loss  cross_entropy                                       ()            ()              new
+13.3 kB in activations · 2 copies, 512 B: contiguous 2"""
 
 
 def test_gpt_at_80_columns(trace: Trace) -> None:

@@ -61,7 +61,7 @@ def test_copies_stand_out_views_are_calm_and_what_is_new_is_dim(small: Small) ->
     shown = render(Trace("m", calls=(Call("module", "", "M", 0, inputs={"x": tensor}), call, copy)), Style(color=True))
     assert "\x1b[2minput\x1b[0m" in shown
     assert "\x1b[32mview of x\x1b[0m" in shown
-    assert "\x1b[1;33mcopy, 24 B\x1b[0m" in shown
+    assert "\x1b[1;33mcopy of y, 24 B\x1b[0m" in shown
 
 
 def test_a_notebook_gets_html_in_which_nothing_of_the_trace_is_markup() -> None:

@@ -8,6 +8,21 @@ from shapetrace.errors import TargetError
 from shapetrace.targets import find, registry
 from shapetrace.targets.registry import Summary
 
+REFERENCE = [
+    "bert",
+    "encoder",
+    "gpt",
+    "gpt2",
+    "gqa",
+    "llama",
+    "mqa",
+    "original",
+    "postln",
+    "preln",
+    "rope",
+    "transformer",
+]
+
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -33,7 +48,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_reference_models_are_registered() -> None:
-    assert registry.names() == ["encoder", "gpt", "transformer"]
+    assert registry.names() == REFERENCE
 
 
 def test_a_name_is_found_whatever_its_case_and_shown_as_it_is_registered() -> None:
@@ -42,7 +57,7 @@ def test_a_name_is_found_whatever_its_case_and_shown_as_it_is_registered() -> No
 
 @pytest.mark.usefixtures("package")
 def test_any_package_can_register_models_and_the_exact_name_comes_first() -> None:
-    assert registry.names() == ["GPT", "encoder", "gone", "gpt", "lost", "transformer", "zebra"]
+    assert registry.names() == sorted([*REFERENCE, "GPT", "gone", "lost", "zebra"])
     assert [find(name).target for name in ("zebra", "GPT", "gpt")] == ["zebra", "GPT", "gpt"]
 
 
@@ -52,8 +67,12 @@ def test_what_is_said_of_a_model_is_read_from_its_source_without_running_it() ->
     assert found["gpt"] == Summary(
         "gpt",
         "decoder-only: learned positions, pre-LN, GELU, causal",
-        ("--B 2", "--T 4", "--C 8", "--H 2", "--F", "--V 16", "--L 2", "--head tied"),
+        tuple(
+            "--B 2, --T 4, --C 8, --H 2, --F, --V 16, --L 2, --G, --norm pre, --norm-kind layer, --positions learned, "
+            "--activation gelu, --qkv fused, --attention explicit, --head tied, --no-bias".split(", ")
+        ),
     )
+    assert found["mqa"] == Summary("mqa", "gpt with multi-query attention: one key and value head")
     assert found["zebra"] == Summary(
         "zebra", "black and white", ("--C", "--L 3", "--no-stripes", "--spots", "--p 0.5", "--kind", "--other")
     )
@@ -71,8 +90,8 @@ def test_an_unknown_name_is_refused_with_the_nearest_and_with_all_forms_of_a_tar
     with pytest.raises(TargetError) as error:
         find("gtp")
     assert str(error.value) == (
-        "no model is called 'gtp': did you mean gpt?\n"
-        "  by name              encoder, gpt, transformer\n"
+        "no model is called 'gtp': did you mean gpt, gpt2?\n"
+        f"  by name              {', '.join(REFERENCE)}\n"
         "  in a file            path/file.py:build\n"
         "  in a module          package.module:build"
     )

@@ -1,128 +1,157 @@
-"""Roles."""
+"""Say what each tensor does in a Transformer, from the data flow alone, whoever wrote it and whatever they called it.
+
+Attention is a softmax over a product of two activations whose result goes into a product with a third, or torch's
+fused function. A softmax over a projection (logits, a router, pooling), or one whose result meets only a parameter,
+is none. All other roles hang on it: a model without attention gets none.
+
+x              what a module is given that attends or feeds forward, or a block of both; on its input
+q, k, v        what enters the products, split by heads, [B, H, T, D]; after norm and rotation, before k is turned and,
+               if there are fewer of them than queries, before k and v are repeated, [B, G, S, D]. With a cache: with
+               what it held. If only what q is a multiple of has a name, that
+scores         the last stage before softmax that has a name (scaled, masked …), of the shape of the weights: the one
+               that `scores` refers to where `scores = …` is said several times
+weights        what multiplies the values: after softmax, cast and dropout, by heads, [B, H, T, S]; or what the model
+               gives as a result of that: the very tensors that it returns as attentions
+head_output    weights times values, by heads
+concat         the heads joined
+attn_out       their projection
+residual       the stream: where it begins, each sum x + f(x), and in post-LN its norm, for that is added to next
+norm           each other norm of the stream, or of what is about to be added to it; not those of q and k
+ffn_hidden     what the last projection of a feed-forward is given
+ffn_out        and what it makes of it
+token_embedding, position_embedding   where they are added up; the stream of a model with rotations begins as the first
+rotation       the tables of cosines and sines that queries and keys are multiplied with
+logits, loss   of cross entropy; without a loss, the result that is as wide as the table of tokens is long
+
+A tensor has one role, on one record: where the code names it (see `Places`). A call has the role of what it does:
+"self-attention", "causal self-attention", "cross-attention", "feed-forward", "pre-LN block", "post-LN block". Causal is
+said where a triangle, or a comparison of positions, goes into the scores, or torch is asked for it; a mask that the
+model was given, or holds as a buffer, does not tell. What cannot be told has no role: a wrong one is worse than none.
+"""
 
 from __future__ import annotations
 
 import msgspec
 
-from ...schema import Call, TensorMeta, Trace
-from .attention import Attention, attentions, given_out, handed_out
-from .ends import embeddings, logits, losses, rotations
+from ...schema import TensorMeta, Trace
+from .attention import Attention, attentions
+from .embeddings import positions, rotations, tokens
 from .flow import Flow, Node
-from .functions import LOOKUPS
+from .forms import given_out
+from .functions import FUSED, LOOKUPS, SOFTMAX, short_name
 from .modules import Modules
 from .places import Places
-from .stream import stream
+from .results import logits, losses
+from .stream import Stream, stream
 
 __all__ = ["name_roles"]
 
-PARTS = ("q", "k", "v", "scores", "weights", "head_output", "concat", "attn_out")
+
+def name_roles(trace: Trace) -> Trace:
+    """The trace with roles. A portable trace has no tensor numbers, so no data flow: it keeps those it has."""
+    if not any(short_name(call) in ATTENTIVE for call in trace.calls):
+        return trace
+    with Flow(trace) as flow:
+        found = attentions(flow)
+        if not found:
+            return trace
+        roles = Roles(flow)
+        for one in found:
+            roles.of_attention(one)
+        made = stream(flow, found)
+        roles.of_ends(found)
+        roles.of_stream(made)
+        return roles.applied(trace, Modules(flow, found, made), found)
 
 
-class Names:
-    """The roles found so far; the first one that a record is given stays."""
+ATTENTIVE = SOFTMAX | FUSED | {"exp"}
+"""A model that calls none of these has no attention."""
+
+
+class Roles:
+    """The roles found so far. A value keeps the first that it is given."""
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
         self.places = Places(flow)
         self.nodes: dict[int, str] = {}
         self.outputs: dict[int, dict[str, str]] = {}
-        self.inputs: dict[int, dict[str, str]] = {}
-        self.calls: dict[int, str] = {}
-        self.unmade: dict[int, dict[str, TensorMeta]] = {}
 
     def give(self, node: Node | None, role: str) -> None:
-        if node is None or node.at in self.nodes:
-            return
-        place = self.places.of(node)
-        if place is None:
-            return
-        self.nodes[node.at] = role
-        self.outputs.setdefault(place[0], {}).setdefault(place[1], role)
+        place = None if node is None or node.at in self.nodes else self.places.of(node)
+        if node is not None and place is not None:
+            self.nodes[node.at] = role
+            self.outputs.setdefault(place[0], {}).setdefault(place[1], role)
+
+    def of_attention(self, one: Attention) -> None:
+        for node in one.weights:
+            self.give(node, "weights")
+        self.give(one.q, "q")
+        self.give(one.k, "k")
+        self.give(one.v, "v")
+        self.give(one.scores, "scores")
+        self.give(one.head_output, "head_output")
+        self.give(one.concat, "concat")
+        self.give(one.attn_out, "attn_out")
+
+    def of_ends(self, found: list[Attention]) -> None:
+        ends = losses(self.flow)
+        for loss, scores in ends:
+            self.give(loss, "loss")
+            self.give(scores, "logits")
+        for node in [] if ends else logits(self.flow):
+            self.give(node, "logits")
+        embedded = tokens(self.flow)
+        for node in embedded:
+            self.give(node, "token_embedding")
+        for node in positions(embedded):
+            self.give(node, "position_embedding")
+        for node in rotations(found):
+            self.give(node, "rotation")
+
+    def of_stream(self, made: Stream) -> None:
+        for branch in made.branches:
+            if branch.attention is None:
+                self.give(branch.hidden, "ffn_hidden")
+                self.give(branch.out, "ffn_out")
+        for role, nodes in (("residual", made.values), ("norm", made.norms)):
+            for node in nodes.values():
+                if node.name in LOOKUPS:
+                    continue
+                self.give(node, role)
+                for form in given_out(node, self.flow, (0, -1), same_dims=False):
+                    self.give(form, role)
+
+    def applied(self, trace: Trace, modules: Modules, found: list[Attention]) -> Trace:
+        fused = {one.fused: unmade(one) for one in found if one.fused is not None}
+        calls = list(trace.calls)
+        for index in {*self.outputs, *modules.calls, *fused}:
+            call = calls[index]
+            given = {modules.given[index]: "x"} if index in modules.given else {}
+            calls[index] = msgspec.structs.replace(
+                call,
+                inputs=marked(call.inputs, given),
+                outputs=marked(call.outputs, self.outputs.get(index, {})),
+                role=modules.calls.get(index, call.role),
+                unmade=fused.get(index, call.unmade),
+            )
+        return msgspec.structs.replace(trace, calls=tuple(calls))
 
 
-def name_roles(trace: Trace) -> Trace:
-    flow = Flow(trace)
-    found = attentions(flow)
-    if not found:
-        return trace
-    names = Names(flow)
-    for one in found:
-        for node in one.given:
-            names.give(node, "weights")
-        for role in PARTS:
-            if role != "weights" or not one.given:
-                names.give(getattr(one, role), role)
-        if one.fused is not None:
-            names.unmade[one.fused] = unmade(one)
-    of_stream(names, found)
-    of_ends(names, found)
-    return applied(trace, names)
-
-
-def of_ends(names: Names, found: list[Attention]) -> None:
-    flow = names.flow
-    tokens, positions = embeddings(flow)
-    for loss, scores in losses(flow):
-        names.give(loss, "loss")
-        names.give(scores, "logits")
-    if "logits" not in names.nodes.values():
-        for node in logits(flow):
-            names.give(node, "logits")
-    for node in tokens:
-        names.give(node, "token_embedding")
-    for node in positions:
-        names.give(node, "position_embedding")
-    for node in rotations(found):
-        names.give(node, "rotation")
-
-
-def of_stream(names: Names, found: list[Attention]) -> None:
-    made = stream(names.flow, found)
-    modules = Modules(names.flow, found, made)
-    names.calls = modules.calls
-    names.inputs = {index: {key: "x"} for index, key in modules.inputs.items()}
-    for branch in made.branches:
-        if branch.attention is None:
-            names.give(branch.hidden, "ffn_hidden")
-            names.give(branch.out, "ffn_out")
-    handed = handed_out(names.flow)
-    for role, nodes in (("residual", made.values), ("norm", made.norms)):
-        for node in nodes.values():
-            if node.name not in LOOKUPS and node.index >= 0:
-                names.give(node, role)
-                for form in given_out(node, handed, (0, -1)):
-                    names.give(form, role)
-
-
-def unmade(found: Attention) -> dict[str, TensorMeta]:
-    q, k, _ = found.operands
+def unmade(one: Attention) -> dict[str, TensorMeta]:
+    """What a fused attention stands for and never makes."""
+    q, k, _ = one.operands
     shape = (*q.shape[:-1], k.shape[-2])
     return {
         role: TensorMeta(shape, dtype=q.meta.dtype, device=q.meta.device, role=role) for role in ("scores", "weights")
     }
 
 
-def applied(trace: Trace, names: Names) -> Trace:
-    calls = list(trace.calls)
-    for index in {*names.outputs, *names.inputs, *names.calls, *names.unmade}:
-        call = calls[index]
-        calls[index] = msgspec.structs.replace(
-            call,
-            inputs=marked(call.inputs, names.inputs.get(index)),
-            outputs=marked(call.outputs, names.outputs.get(index)),
-            role=names.calls.get(index, call.role),
-            unmade=names.unmade.get(index, call.unmade),
-        )
-    return msgspec.structs.replace(trace, calls=tuple(calls))
-
-
-def marked(tensors: dict[str, TensorMeta], roles: dict[str, str] | None) -> dict[str, TensorMeta]:
+def marked(tensors: dict[str, TensorMeta], roles: dict[str, str]) -> dict[str, TensorMeta]:
+    """The same tensors, some with a role."""
     if not roles:
         return tensors
     return {
         key: msgspec.structs.replace(tensor, role=roles[key]) if key in roles else tensor
         for key, tensor in tensors.items()
     }
-
-
-_ = Call

@@ -18,14 +18,14 @@ __all__ = [
     "LOSSES",
     "NORMS",
     "PARTS",
+    "PICKS",
     "PRODUCTS",
     "QUOTIENTS",
     "SHAPING",
     "SOFTMAX",
     "SUMS",
     "TIMES",
-    "WITHIN_SCORES",
-    "WITHIN_WEIGHTS",
+    "WAVES",
     "short_name",
 ]
 
@@ -36,56 +36,38 @@ def words(text: str) -> frozenset[str]:
 
 LAYOUTS = words(
     """view reshape transpose permute swapaxes swapdims movedim moveaxis unsqueeze squeeze flatten unflatten contiguous
-    clone t T mT H mH adjoint view_as reshape_as unsafe_view alias detach numpy_T ravel"""
+    clone t T mT H mH adjoint view_as reshape_as unsafe_view alias detach ravel"""
 )
 """The same elements, one for one."""
 
-CASTS = words("to type type_as float half bfloat16 double to_copy copy cpu cuda")
+CASTS = words("to type type_as float half bfloat16 double to_copy cpu cuda")
 SHAPING = LAYOUTS | CASTS | words("expand expand_as repeat_interleave broadcast_to")
-PARTS = words(
-    "getitem narrow select split chunk unbind split_with_sizes tensor_split slice index_select take_along_dim"
-)
+PICKS = words("getitem gather index_select take_along_dim")
+PARTS = words("narrow select split chunk unbind split_with_sizes tensor_split slice") | PICKS - {"gather"}
+JOINS = words("cat concat concatenate stack")
 DROPOUTS = words("dropout dropout1d dropout2d feature_dropout native_dropout alpha_dropout")
-SUMS = words("add sub subtract rsub")
+
+DIFFERENCES = words("sub subtract rsub")
+SUMS = DIFFERENCES | {"add"}
 TIMES = words("mul multiply")
 QUOTIENTS = words("div divide true_divide rdiv rtruediv")
-DIFFERENCES = words("sub subtract rsub")
-JOINS = words("cat concat concatenate stack")
+COMPARISONS = words("le lt ge gt less less_equal greater greater_equal")
+WAVES = words("cos sin polar")
 
 PRODUCTS = words("matmul rmatmul mm bmm baddbmm addbmm einsum")
 LINEARS = words("linear addmm conv1d convolution bilinear addmv mv")
+NORMS = words("layer_norm rms_norm native_layer_norm fused_rms_norm")
+LOOKUPS = words("embedding")
 SOFTMAX = words("softmax safe_softmax")
+LOSSES = words("cross_entropy nll_loss nll_loss_nd cross_entropy_loss")
 FUSED = words(
     """scaled_dot_product_attention scaled_dot_product_flash_attention_for_cpu scaled_dot_product_flash_attention
     scaled_dot_product_efficient_attention scaled_dot_product_attention_math scaled_dot_product_cudnn_attention"""
 )
-NORMS = words("layer_norm rms_norm native_layer_norm fused_rms_norm")
-LOOKUPS = words("embedding")
-LOSSES = words("cross_entropy nll_loss nll_loss_nd cross_entropy_loss")
-COMPARISONS = words("le lt ge gt less less_equal greater greater_equal")
 ACTIVATIONS = words(
     """relu gelu silu sigmoid tanh relu6 leaky_relu elu selu mish hardswish hardtanh softplus swish square erf
     logsigmoid log_sigmoid prelu celu threshold"""
 )
-
-WITHIN_SCORES = (
-    SHAPING
-    | PARTS
-    | SUMS
-    | TIMES
-    | QUOTIENTS
-    | JOINS
-    | words(
-        """masked_fill where tanh clamp clip max maximum min minimum pad setitem merge gather nan_to_num neg as_strided
-        fill masked_scatter index_copy exp addcmul flip roll diagonal narrow_copy scatter softcap"""
-    )
-)
-"""What may lie between the product of queries and keys and its softmax."""
-
-WITHIN_WEIGHTS = (
-    SHAPING | PARTS | DROPOUTS | TIMES | SUMS | QUOTIENTS | words("masked_fill where nan_to_num setitem merge pad")
-) | words("as_strided cat index_put scatter flip roll")
-"""What may lie between softmax and the product with the values."""
 
 MODULES = {
     "Linear": "linear",
@@ -109,23 +91,25 @@ MODULES = {
 def short_name(call: Call) -> str:
     """One name for what is one thing: "aten._softmax", "softmax_" and "__matmul__" are "softmax" and "matmul"."""
     name = call.name
+    if call.kind == "module":
+        return MODULES.get(name, name)
     known = NAMES.get(name)
     if known is None:
-        known = MODULES.get(name, name) if call.kind == "module" else plain(name)
+        known = plain(name.rpartition(".")[2])
         if len(NAMES) < MOST:
             NAMES[name] = known
     return known
 
 
 def plain(name: str) -> str:
-    name = name.rpartition(".")[2]
     if name.startswith("__") and name.endswith("__"):
         name = name[2:-2]
-        return name[1:] if name in IN_PLACE_SIGNS else name
-    return name.strip("_")
+        return name[1:] if name in SIGNS else name
+    return "setitem" if name == "copy_" else name.strip("_")
 
 
-IN_PLACE_SIGNS = words("iadd isub imul imatmul itruediv idiv ipow iand ior ixor")
+SIGNS = words("iadd isub imul imatmul itruediv idiv ipow iand ior ixor")
 
 NAMES: dict[str, str] = {}
 MOST = 4096
+"""A file may hold any number of names."""

@@ -5,99 +5,101 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .attention import Attention
+from .branches import Branch
 from .flow import Flow, Node
-from .stream import Branch, Stream, unscaled
+from .forms import unscaled
+from .stream import Stream
 
 __all__ = ["Modules"]
 
 
 class Modules:
-    """calls: index of a call -> its role; inputs: index of a module -> key of the argument that is x."""
+    """calls   index of a call -> its role
+    given   index of a module -> key of the argument that is x
+    """
 
     def __init__(self, flow: Flow, found: list[Attention], made: Stream) -> None:
         self.flow = flow
+        self.made = made
         self.calls: dict[int, str] = {}
-        self.inputs: dict[int, str] = {}
-        self.sums = self.above(made.sums.values())
-        self.attended = self.above(one.output for one in found)
-        self.fed = self.above(branch.total for branch in made.branches if branch.attention is None)
+        self.given: dict[int, str] = {}
+        self.sums = self.counts(made.sums())
+        self.attended = self.counts({one.end.at: one.end for one in found}.values())
+        self.fed = self.counts(branch.total for branch in made.branches if branch.attention is None)
         for one in found:
             self.attention(one)
         for branch in made.branches:
             if branch.attention is None:
                 self.feed_forward(branch)
-        norms = {node.norm_of.at for node in made.values.values() if node.norm_of is not None}
-        norms |= {node.norm_of.at for node in made.norms.values() if node.norm_of is not None}
+        self.normed = {
+            node.norm_of.at for node in (*made.values.values(), *made.norms.values()) if node.norm_of is not None
+        }
         for branch in made.branches:
             if branch.attention is not None:
-                self.block(branch, made, norms)
+                self.block(branch, branch.attention)
 
-    def above(self, nodes: Iterable[Node]) -> dict[int, int]:
+    def counts(self, nodes: Iterable[Node]) -> dict[int, int]:
         """Index of a call -> how many of the nodes were made inside of it."""
-        counts: dict[int, int] = {}
+        found: dict[int, int] = {}
         for node in nodes:
             index = self.flow.parents[node.index] if node.index >= 0 else -1
             while index >= 0:
-                counts[index] = counts.get(index, 0) + 1
+                found[index] = found.get(index, 0) + 1
                 index = self.flow.parents[index]
-        return counts
+        return found
 
-    def around(self, nodes: Iterable[Node]) -> int:
+    def around(self, *nodes: Node) -> int:
         """The smallest module that all of these were made in; -1 if there is none."""
         indices = [node.index for node in nodes if node.index >= 0]
         if not indices:
             return -1
-        first, last = min(indices), max(indices)
-        module = last
+        first, module = min(indices), max(indices)
         while module >= 0 and (module > first or self.flow.calls[module].kind != "module"):
             module = self.flow.parents[module]
         return module
 
     def attention(self, one: Attention) -> None:
-        if one.is_self is None:
+        if one.sources.is_self is None:
             return
-        kind = "self-attention" if one.is_self else "cross-attention"
-        role = f"causal {kind}" if one.is_self and one.is_causal else kind
-        module = self.around([*one.projections, one.output])
-        if module >= 0 and self.attended.get(module) == 1 and not self.sums.get(module):
-            self.calls[module] = role
-            self.given(module, one.x)
+        kind = "self-attention" if one.sources.is_self else "cross-attention"
+        role = f"causal {kind}" if one.sources.is_self and one.is_causal else kind
+        module = self.around(*one.sources.projections, one.end)
+        if self.attended.get(module) == 1 and self.sums.get(module, 0) <= 1 and not self.fed.get(module):
+            self.set(module, role, one.sources.x)
         elif one.fused is not None:
             self.calls[one.fused] = role
 
     def feed_forward(self, branch: Branch) -> None:
-        module = self.around(branch.projections)
+        module = self.around(*branch.projections)
         if module >= 0 and not self.sums.get(module) and not self.attended.get(module):
-            self.calls[module] = "feed-forward"
-            self.given(module, branch.reads)
+            self.set(module, "feed-forward", branch.reads)
 
-    def block(self, branch: Branch, made: Stream, norms: set[int]) -> None:
-        x, start = branch.reads, branch.start
-        assert branch.attention is not None
-        if x is None:
-            return
-        begins = (start, made.starts.get(start.at, start))
-        if x.norm_of is not None and unscaled(x.norm_of) in begins:
-            kind = "pre-LN block"
-        elif x in begins and branch.total.at in norms:
-            kind = "post-LN block"
-        else:
-            return
-        smallest = self.around([branch.attention.output, branch.total])
-        module = smallest
+    def block(self, branch: Branch, attention: Attention) -> None:
+        """The smallest module that adds both an attention and a feed-forward, or the attention alone."""
+        kind = self.kind(branch)
+        smallest = module = self.around(attention.end, branch.total)
         while module >= 0 and not self.fed.get(module):
             module = self.flow.parents[module]
-        if module < 0 or self.fed[module] > 1:
+        if self.fed.get(module) != 1:
             module = smallest
-        if module >= 0 and module not in self.calls and self.sums.get(module, 0) <= 4 and self.attended[module] <= 2:
-            self.calls[module] = kind
-            self.given(module, start)
+        if kind is None or module < 0 or module in self.calls:
+            return
+        if self.sums.get(module, 0) <= 4 and self.attended.get(module, 0) <= 2:
+            self.set(module, kind, branch.start)
 
-    def given(self, module: int, x: Node | None) -> None:
+    def kind(self, branch: Branch) -> str | None:
+        x, begins = branch.reads, (branch.start, self.made.begin(branch.start))
+        if x is None:
+            return None
+        if x.norm_of is not None and unscaled(x.norm_of) in begins:
+            return "pre-LN block"
+        return "post-LN block" if x in begins and branch.total.at in self.normed else None
+
+    def set(self, module: int, role: str, x: Node | None) -> None:
+        self.calls[module] = role
         if x is None:
             return
-        call = self.flow.calls[module]
-        for key, tensor in call.inputs.items():
+        for key, tensor in self.flow.calls[module].inputs.items():
             if tensor.number is not None and tensor.number == x.meta.number:
-                self.inputs.setdefault(module, key)
+                self.given.setdefault(module, key)
                 return

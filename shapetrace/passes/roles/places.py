@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .flow import Flow, Node, is_projection
-from .functions import PRODUCTS, SOFTMAX
+from .flow import Flow, Node
+from .functions import FUSED, LINEARS, PRODUCTS, SOFTMAX, short_name
 
 __all__ = ["Places"]
 
@@ -11,49 +11,43 @@ __all__ = ["Places"]
 class Places:
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
-        self.simple: dict[int, bool] = {}
+        self.layers: dict[int, bool] = {}
 
     def of(self, node: Node) -> tuple[int, str] | None:
-        """(index of the call, key of the result); None if no call gave it as a result.
+        """(index of the call, key of the result); None if it is no result of a call.
 
-        The result of a plain layer (Linear, a norm) is looked up in the module that called the layer.
+        The result of a layer (Linear, a norm) is looked up where the layer is called. Of several calls in one module
+        that all return it (dropout in eval), the last that gives it a name: so does `trace[path]`.
         """
-        calls = self.flow.calls
+        calls, parents = self.flow.calls, self.flow.parents
+        returned = {index for index, _ in node.places}
         named: tuple[int, str] | None = None
         for index, key in node.places:
-            home = self.flow.parents[index]
-            if home >= 0 and self.is_simple(home) and any(place[0] == home for place in node.places):
+            home = parents[index]
+            if home in returned and self.is_layer(home):
                 continue
-            call = calls[index]
+            has_variable = calls[index].variable(key) is not None
             if named is None:
-                if call.variable(key) is not None or call.kind == "module":
+                if has_variable or calls[index].kind == "module":
                     named = index, key
-            elif self.flow.parents[named[0]] == home and call.variable(key) is not None:
+            elif has_variable and parents[named[0]] == home:
                 named = index, key
         return named or (node.places[0] if node.places else None)
 
-    def is_simple(self, index: int) -> bool:
-        """Whether a module is a plain layer: no modules inside, at most one projection, no attention."""
-        known = self.simple.get(index)
+    def is_layer(self, index: int) -> bool:
+        """Whether a module has none inside, and does not more than one projection."""
+        known = self.layers.get(index)
         if known is None:
-            known = self.simple[index] = self._is_simple(index)
+            known = self.layers[index] = self._is_layer(index)
         return known
 
-    def _is_simple(self, index: int) -> bool:
-        calls = self.flow.calls
-        if calls[index].kind != "module":
-            return False
-        linears = 0
-        for inner in range(index + 1, self.flow.ends[index]):
-            call = calls[inner]
+    def _is_layer(self, index: int) -> bool:
+        projections = 0
+        for call in self.flow.calls[index + 1 : self.flow.ends[index]]:
             if call.kind == "module":
                 return False
-            name = call.name
-            if name in PRODUCTS or name in ("linear", "addmm", "__matmul__", "__rmatmul__", "conv1d"):
-                linears += 1
-            if linears > 1 or name in SOFTMAX or name == "scaled_dot_product_attention":
+            name = short_name(call)
+            projections += name in PRODUCTS or name in LINEARS
+            if projections > 1 or name in SOFTMAX or name in FUSED:
                 return False
-        return True
-
-
-_ = is_projection
+        return self.flow.calls[index].kind == "module"

@@ -1,0 +1,92 @@
+"""All that is put in place to watch a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from threading import get_ident
+
+import msgspec
+import torch
+from torch import nn
+
+from ..schema import Trace
+from .hooks import HookRegistry
+from .materialised import was_written_out
+from .modes import FunctionCalls, OpCalls
+from .notes import notes_of
+from .rebuild import attribute, letters_of
+from .recorder import Recorder, said
+
+__all__ = ["Detail", "Watch"]
+
+
+class Detail(msgspec.Struct, frozen=True):
+    """What is recorded beside modules, and how fused attention runs: as `shapetrace.trace` has it."""
+
+    functions: bool = True
+    ops: bool = False
+    materialise: bool = False
+
+
+class Watch:
+    """Watches a model, from `__enter__` to `__exit__`."""
+
+    def __init__(self, model: nn.Module, detail: Detail) -> None:
+        self.model = model
+        self.detail = detail
+        self.recorder = Recorder()
+        self.hooks = HookRegistry(model, self.recorder, self.aside)
+        self.functions = FunctionCalls(self.recorder, materialise=detail.materialise) if detail.functions else None
+        self.ops = OpCalls(self.recorder) if detail.ops else None
+        self.lifetime = ExitStack()
+        self.seen_forward = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether the thread that is watched asks, from outside of any call that is being recorded."""
+        return self.recorder.thread == get_ident() and self.recorder.depth == 0
+
+    def __enter__(self) -> Watch:
+        with ExitStack() as lifetime:
+            for part in (self.hooks, self.ops, self.functions):
+                if part is not None:
+                    lifetime.enter_context(part)
+            self.lifetime = lifetime.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.lifetime.close()
+        self.hooks.aside = nullcontext  # so that nothing here leads back here, and all of it is freed at once
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Watch nothing for a while."""
+        thread, self.recorder.thread = self.recorder.thread, 0
+        try:
+            with (
+                self.functions.aside() if self.functions else nullcontext(),
+                self.ops.aside() if self.ops else nullcontext(),
+            ):
+                yield
+        finally:
+            self.recorder.thread = thread
+
+    def trace(self, error: BaseException | None) -> Trace:
+        """What has been seen so far."""
+        calls = self.recorder.finish()
+        tensors = (tensor for call in calls for tensor in (*call.inputs.values(), *call.outputs.values()))
+        first = next((t for t in tensors if t.dtype.startswith(("float", "bfloat", "complex"))), None)
+        description = attribute(self.model, "description")
+        return Trace(
+            target=type(self.model).__name__,
+            model=type(self.model).__name__,
+            description=description if isinstance(description, str) else "",
+            sizes=letters_of(self.model),
+            dtype=first.dtype if first else "",
+            device=first.device if first else "",
+            torch=str(torch.__version__),
+            notes=notes_of(calls, materialised=self.detail.materialise and was_written_out(calls)),
+            error=None if error is None else said(error),
+            calls=calls,
+        )

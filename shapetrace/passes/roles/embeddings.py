@@ -1,0 +1,139 @@
+"""What goes into a model: tokens looked up in a table, positions added to them, rotations of queries and keys."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from ..plumbing import is_float
+from .attention import Attention
+from .flow import Flow, Node
+from .forms import base
+from .functions import CASTS, DROPOUTS, LAYOUTS, LOOKUPS, PARTS, PICKS, SHAPING, SUMS, TIMES, WAVES
+
+__all__ = ["is_token_lookup", "positions", "rotations", "tokens"]
+
+NEAR = 24
+
+
+def is_lookup(node: Node) -> bool:
+    return node.name in LOOKUPS and len(node.inputs) >= 2 and is_float(node.meta) and len(node.inputs[1].shape) == 2
+
+
+def is_token_lookup(node: Node) -> bool:
+    """By whole numbers that the model was given, and did not count itself."""
+    return is_lookup(node) and node.inputs[0].is_data and not is_counted(node.inputs[0])
+
+
+def is_counted(ids: Node) -> bool:
+    """Whether they are positions: `arange`, or a running sum over what is no padding."""
+    seen = {ids.at}
+    queue = [ids]
+    for node in queue:
+        if node.is_position or node.name in ("arange", "cumsum"):
+            return True
+        for given in node.inputs[:1] if node.name in PICKS else node.inputs:
+            if given.at not in seen and len(seen) < NEAR:
+                seen.add(given.at)
+                queue.append(given)
+    return False
+
+
+def tokens(flow: Flow) -> list[Node]:
+    """Embeddings of tokens: of several that are added up (tokens, and their types) that of the longest table."""
+    found = [node for node in flow.nodes if is_token_lookup(node)]
+    sums = {node.at: {total.at for total in sums_after(node)} for node in found}
+    return [
+        node
+        for node in found
+        if len(node.shape) >= 2
+        and all(rows(other) < rows(node) for other in found if other is not node and sums[other.at] & sums[node.at])
+    ]
+
+
+def rows(lookup: Node) -> int:
+    return lookup.inputs[1].shape[0]
+
+
+def sums_after(node: Node) -> list[Node]:
+    """The sums that an embedding goes into, up to the norm or the first block."""
+    found: list[Node] = []
+    seen = {node.at}
+    queue = [node]
+    for one in queue:
+        for user in one.users:
+            if user.at in seen or len(seen) > NEAR or len(found) > 4:
+                continue
+            if user.name in SUMS and user.shape[-1:] == node.shape[-1:]:
+                found.append(user)
+            elif user.name not in LAYOUTS | CASTS | DROPOUTS | TIMES:
+                continue
+            seen.add(user.at)
+            queue.append(user)
+    return found
+
+
+def positions(embedded: Iterable[Node]) -> list[Node]:
+    """What is added to embeddings of tokens and comes from positions alone."""
+    found: dict[int, Node] = {}
+    for node in embedded:
+        for total in sums_after(node):
+            for given in map(base, total.inputs):
+                if given is not node and (is_learned(given) or is_computed(given)):
+                    found[given.at] = given
+    return list(found.values())
+
+
+def is_learned(node: Node) -> bool:
+    """Looked up by positions: counted, or in a buffer that counts no farther than the table is long."""
+    if not is_lookup(node):
+        return False
+    ids = node.inputs[0]
+    if is_counted(ids):
+        return True
+    while ids.inputs and (ids.name in SHAPING or ids.name in PARTS):
+        ids = ids.inputs[0]
+    return ids.is_weight and 2 < math.prod(ids.shape) <= rows(node)
+
+
+def is_computed(node: Node) -> bool:
+    """Sines and cosines, or rows of a table of them that were picked by positions."""
+    if not is_float(node.meta) or is_lookup(node):
+        return False
+    if node.is_rotation:
+        return True
+    while not node.is_data and node.inputs and node.name in SHAPING | PARTS | TIMES:
+        if node.name in PICKS and any(is_counted(given) for given in node.inputs[1:]):
+            return True
+        node = node.inputs[0]
+    return False
+
+
+def rotations(found: Iterable[Attention]) -> list[Node]:
+    """The tables of sines and cosines that queries and keys are multiplied with."""
+    tables: dict[int, Node] = {}
+    for one in found:
+        for node in one.sources.between.values():
+            for given in node.inputs if node.name in TIMES else ():
+                if given.is_rotation and given.at not in one.sources.between:
+                    table = whole_table(given)
+                    if table is not None:
+                        tables[table.at] = table
+    return [tables[at] for at in sorted(tables)]
+
+
+def whole_table(node: Node) -> Node | None:
+    """The table it is a part of: the last form of the shape that the sines had, scaled and cast."""
+    steps = [node]
+    while node.name not in WAVES:
+        before = [given for given in node.inputs if given.is_rotation]
+        if len(before) != 1 or len(steps) > 16:
+            return None
+        node = before[0]
+        steps.append(node)
+    found = node
+    for step in reversed(steps[:-1]):
+        if step.name not in CASTS | TIMES or step.shape != node.shape:
+            break
+        found = step
+    return found

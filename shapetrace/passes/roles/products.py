@@ -1,0 +1,102 @@
+"""Products of activations, and softmax: what attention is made of."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from ..plumbing import is_float
+from .flow import Flow, Node
+from .functions import DIFFERENCES, LAYOUTS, PRODUCTS, QUOTIENTS, SOFTMAX, TIMES
+
+__all__ = ["contracted", "factors", "is_flip", "is_product", "is_softmax", "pair_of", "softmax_of", "turns"]
+
+
+def is_softmax(node: Node) -> bool:
+    """`softmax`, or the same by hand: exponentials over their sum, or of what is less than its `logsumexp`."""
+    return softmax_of(node) is not None
+
+
+def softmax_of(node: Node) -> Node | None:
+    """What softmax is taken of here; None if it is none."""
+    name, inputs = node.name, node.inputs
+    if name in SOFTMAX:
+        return inputs[0] if inputs and node.shape else None
+    if name == "exp" and inputs and inputs[0].name in DIFFERENCES and len(inputs[0].inputs) == 2:
+        x, total = inputs[0].inputs
+        return x if total.name == "logsumexp" and x in total.inputs[:1] else None
+    if name in QUOTIENTS and len(inputs) == 2:
+        top, bottom = inputs
+        if top.name == "exp" and bottom.name == "sum" and top in bottom.inputs[:1]:
+            return top.inputs[0]
+    return None
+
+
+def is_product(node: Node) -> bool:
+    """Of two activations; also as the sum of what was multiplied element by element."""
+    if node.name in PRODUCTS:
+        pair = node.inputs[-2:]
+        return len(pair) == 2 and all(is_float(one.meta) and not one.is_weight for one in pair)
+    if node.name == "sum" and node.inputs and node.inputs[0].name in TIMES:
+        pair = node.inputs[0].inputs
+        return len(pair) == 2 and all(one.is_data and one.shape != node.inputs[0].shape for one in pair)
+    return False
+
+
+def pair_of(product: Node) -> tuple[Node, ...]:
+    return product.inputs[0].inputs if product.name == "sum" else product.inputs[-2:]
+
+
+def factors(product: Node, flow: Flow) -> tuple[Node, Node]:
+    """What gives the rows of a product, and what gives its columns."""
+    one, other = pair_of(product)
+    if product.name == "einsum":
+        left, right, result = equation(product, flow)
+        return (other, one) if result[-1:] in left and result[-1:] not in right else (one, other)
+    return (other, one) if product.name == "rmatmul" else (one, other)
+
+
+def equation(product: Node, flow: Flow) -> tuple[str, str, str]:
+    """The letters of both factors and of the result; empty if they are not all written out."""
+    text = flow.calls[product.index].literals.get("0", "").strip("'\"").replace(" ", "")
+    terms, arrow, result = text.partition("->")
+    left, comma, right = terms.partition(",")
+    return (left, right, result) if arrow and comma else ("", "", "")
+
+
+def contracted(product: Node, flow: Flow) -> int:
+    """The size of the dim that a product sums over."""
+    one = pair_of(product)[0]
+    if product.name == "einsum":
+        left, right, result = equation(product, flow)
+        shared = [letter for letter in left if letter in right and letter not in result]
+        if shared and len(left) == len(one.shape):
+            return one.shape[left.index(shared[-1])]
+    one = factors(product, flow)[0]
+    return one.shape[-1] if one.shape else 0
+
+
+def turns(softmax: Node, path: list[Node], flow: Flow) -> bool:
+    """Whether softmax is taken over the rows of the product: then its columns are the queries."""
+    literals = flow.calls[softmax.index].literals
+    dim = literals.get("dim", literals.get("1", "-1"))
+    is_turned = softmax.name in SOFTMAX and dim in ("-2", str(len(softmax.shape) - 2))
+    for before, after in pairwise(path):
+        is_turned ^= is_flip(before, after)
+    return is_turned
+
+
+def is_flip(before: Node, after: Node) -> bool:
+    """Whether the last two dims change places."""
+    one, other = before.meta.stride, after.meta.stride
+    return (
+        after.name in TURNING
+        and one is not None
+        and other is not None
+        and len(one) == len(other) >= 2
+        and one[-2:] == other[:-3:-1]
+        and before.shape[-2:] == after.shape[:-3:-1]
+        and one[:-2] == other[:-2]
+    )
+
+
+TURNING = LAYOUTS - {"view", "reshape", "contiguous", "clone", "alias", "detach", "unsafe_view", "view_as"}

@@ -1,0 +1,92 @@
+"""Where queries and keys come from: through projections, from one tensor or from two."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..plumbing import is_float
+from .flow import Node
+from .forms import FAR, base, is_projection, projected
+from .functions import LOOKUPS, SUMS
+from .products import is_product, is_softmax
+
+__all__ = ["Sources", "sources"]
+
+
+class Sources(msgspec.Struct, frozen=True, eq=False):
+    """x            what the projections of the queries were given
+    projections  those of the queries
+    between      places in the flow of all from these, and those of keys and values, to the product
+    behind       of all that x was made of, up to where the residual stream was last added to
+    is_self      whether queries and keys come from one tensor; None if that cannot be told
+    """
+
+    x: Node | None
+    projections: list[Node]
+    between: dict[int, Node]
+    behind: dict[int, Node]
+    is_self: bool | None
+
+
+def sources(q: Node, k: Node, v: Node) -> Sources:
+    between: dict[int, Node] = {}
+    of_q, projections = origins(q, between)
+    of_k, _ = origins(k, between)
+    origins(v, between)
+    behind = upstream(of_q)
+    x = next(iter(of_q.values()), None)
+    is_self: bool | None = None
+    shared = [node for at, node in of_q.items() if at in of_k]
+    if not shared and of_q and of_k:  # two steps of projection, or a norm for each
+        behind_k = upstream(of_k)
+        shared = [node for at, node in behind.items() if at in behind_k]
+        is_self = bool(shared)
+    if shared:
+        x, is_self = shared[0], True
+    elif projections and of_k:
+        is_self = False  # also of learned queries, which come from no tensor
+    return Sources(x, projections, between, behind, is_self)
+
+
+def origins(node: Node, between: dict[int, Node]) -> tuple[dict[int, Node], list[Node]]:
+    """What the projections were given that made `node`, and these projections."""
+    found: dict[int, Node] = {}
+    projections: list[Node] = []
+    seen = {node.at}
+    queue = [node]
+    for one in queue:
+        between[one.at] = one
+        if is_projection(one):
+            projections.append(one)
+            given = base(projected(one))
+            if given.is_data:
+                found[given.at] = given
+            continue
+        if one.name in LOOKUPS or is_softmax(one) or is_product(one):
+            continue
+        for given in one.inputs:
+            if given.at not in seen and given.is_data and len(seen) < FAR and is_float(given.meta):
+                seen.add(given.at)
+                queue.append(given)
+    return found, projections
+
+
+def upstream(start: dict[int, Node]) -> dict[int, Node]:
+    """All that these were made of, up to where the residual stream was last added to."""
+    seen = dict(start)
+    queue = list(start.values())
+    for one in queue:
+        if is_added(one) or one.name in LOOKUPS or is_product(one):
+            continue
+        for given in one.inputs if one.norm_of is None else (one.norm_of,):
+            if given.at not in seen and given.is_data and len(seen) < FAR:
+                seen[given.at] = given
+                queue.append(given)
+    return seen
+
+
+def is_added(node: Node) -> bool:
+    if node.name not in SUMS or len(node.inputs) != 2:
+        return False
+    one, other = node.inputs
+    return one.is_data and other.is_data and one.shape == other.shape

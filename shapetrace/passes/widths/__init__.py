@@ -1,0 +1,80 @@
+"""The constant axes of a model that is not built again at other sizes: what it does with a dim tells what it is.
+
+Roles say of some tensors what their dims are: scores have heads, the residual stream has the width of the model. What
+the functions of torch do with dims says which others are equally long: `x @ w` sums over the last dim of x and the
+first of w. A dim of which nothing is said stays a number, and so does one of which two things are said.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import msgspec
+
+from ...letters import in_order, names_in
+from ...schema import TensorMeta, Trace
+from ..axes import Axes, with_axes
+from .anchors import anchored
+from .dims import Dim
+from .joined import Joined, Row
+from .words import Words
+
+__all__ = ["name_widths"]
+
+INPUTS = frozenset("BTSP")
+
+
+def name_widths(trace: Trace, declared: Mapping[str, int] = {}) -> Trace:
+    """`trace`, which has roles and may have axes, with letters for dims that are plain numbers.
+
+    declared   sizes of letters that the user told: a dim that nothing else tells has the one letter of its size
+    """
+    joined = Joined(trace)
+    told = letters_of(trace)
+    known = {**{letter: size for letter, size in trace.sizes.items() if letter not in told}, **declared}
+    letters = anchored(trace, joined, told, known)
+    sizes = {**declared, **trace.sizes, **{letter: joined.size(dim) for dim, letter in letters.items()}}
+    words = Words(joined, letters, sizes)
+    by_size = of_size(declared, {letter: sizes[letter] for letter in sizes.keys() - (told & INPUTS)})
+    named: dict[Row, Axes] = {}
+
+    def word(dim: Dim) -> str | None:
+        found = words.of(dim)
+        is_free = found is None and by_size and joined.is_open(dim) and joined.dims.root(dim) not in words.counted
+        return by_size.get(joined.size(dim)) if is_free else found
+
+    def axes(index: int, place: str, key: str, tensor: TensorMeta) -> Axes:
+        said = tensor.axes or tensor.shape
+        row = joined.dims.known.get((tensor.number, said)) if tensor.number is not None else None
+        if place == "unmade":
+            row = joined.unmade.get(index, {}).get(key)
+        if row is None:
+            return said
+        if row not in named:
+            named[row] = tuple(
+                axis if is_told(axis) else word(dim) or axis for axis, dim in zip(said, row, strict=True)
+            )
+        return named[row]
+
+    found = with_axes(trace, axes)
+    new = letters_of(found) - told
+    return msgspec.structs.replace(found, sizes={**trace.sizes, **in_order({letter: sizes[letter] for letter in new})})
+
+
+def letters_of(trace: Trace) -> set[str]:
+    """The letters that are in the axes of its tensors."""
+    axes = {tensor.axes for call in trace.calls for tensor in (*call.inputs.values(), *call.outputs.values())}
+    return {letter for found in axes for axis in found or () for letter in names_in(axis)}
+
+
+def is_told(axis: str | int) -> bool:
+    """Whether nothing is left to be said of an axis: not so of 2·B."""
+    return isinstance(axis, str) and not axis[0].isdecimal()
+
+
+def of_size(declared: Mapping[str, int], known: Mapping[str, int]) -> dict[int, str]:
+    """Of a size that only one known letter has, that letter, if it was declared and is no axis of the input."""
+    count = Counter(known.values())
+    own = {letter: size for letter, size in declared.items() if letter not in INPUTS and known.get(letter) == size}
+    return {size: letter for letter, size in own.items() if count[size] == 1 and size > 1}

@@ -1,0 +1,125 @@
+"""Which dims are what by the role of their tensor: scores have heads, the residual stream the width of the model.
+
+A letter is told only where all dims that would have it are of one size, over the whole trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from ...schema import Trace
+from ..roles.functions import LOOKUPS, short_name
+from .dims import Dim
+from .joined import Joined
+
+__all__ = ["anchored"]
+
+WIDTHS = (("residual",), ("attn_out", "x"), ("norm", "ffn_out"), ("token_embedding", "position_embedding"))
+"""Roles of tensors whose last dim is the width of the model. The first that are there tell it: an embedding may be of
+another width, and be projected."""
+
+
+def anchored(trace: Trace, joined: Joined, told: Collection[str], known: Mapping[str, int]) -> dict[Dim, str]:
+    """The roots of dims that have a letter by their roles; none where roles contradict each other.
+
+    told    letters that the axes of the trace have already: a plain number is none of these
+    known   sizes of letters
+    """
+    found: dict[Dim, set[str]] = {}
+    root = joined.dims.root
+    lengths = lengths_of(joined)
+    width = next((dims for roles in WIDTHS if (dims := joined.last(*roles))), [])
+    for letter, dims in (
+        ("C", width),
+        ("F", joined.last("ffn_hidden")),
+        ("V", vocabulary(trace, joined)),
+        *heads(joined, "B" in told, set(map(joined.size, width)), lengths),
+        *fixed_lengths(joined),
+    ):
+        roots = {root(dim) for dim in dims} - (set() if letter in "TS" else lengths)
+        sizes = set(map(joined.size, roots))
+        sizes = sizes & {known[letter]} or sizes if letter in known else sizes
+        if letter not in told and len(sizes) == 1:
+            for dim in roots:
+                if joined.size(dim) in sizes:
+                    found.setdefault(dim, set()).add(letter)
+    return {dim: said.pop() for dim, said in found.items() if len(said) == 1}
+
+
+def fixed_lengths(joined: Joined) -> Iterator[tuple[str, list[Dim]]]:
+    """T and S where the model itself says how long they are: the patches of an image, the frames of a recording."""
+    root, rows = joined.dims.root, joined.rows("weights")
+    sources = {root(row[-1]) for row in rows if root(row[-2]) != root(row[-1])}
+    yield "S", [row[-1] for row in rows if joined.is_open(row[-1]) and root(row[-1]) in sources]
+    yield "T", [row[-2] for row in rows if joined.is_open(row[-2]) and root(row[-2]) not in sources]
+
+
+def lengths_of(joined: Joined) -> set[Dim]:
+    """The roots of dims that are batch or length where there is attention, and of what these are made of: the rows and
+    columns of an image."""
+    found: set[Dim] = set()
+    left = [dim for row in joined.rows("weights", "scores") for dim in (*row[-2:], *(row[:1] if len(row) == 4 else ()))]
+    while left:
+        root = joined.dims.root(left.pop())
+        if root not in found:
+            found.add(root)
+            left.extend(part for parts in joined.cuts.get(root, ()) for part in parts)
+    return found
+
+
+def vocabulary(trace: Trace, joined: Joined) -> list[Dim]:
+    """The rows of the tables that tokens are looked up in, and logits that are as wide; classes are no vocabulary."""
+    looked_up = joined.roles.get("token_embedding", {})
+    tables = [
+        joined.dims.of(call.inputs["1"])[0]
+        for call in trace.calls
+        if call.kind == "function"
+        and short_name(call) in LOOKUPS
+        and "1" in call.inputs
+        and any(joined.dims.of(tensor) in looked_up for tensor in call.outputs.values())
+    ]
+    logits = joined.last("logits")
+    sizes = set(map(joined.size, logits)) & set(map(joined.size, tables))
+    return [dim for dim in (*tables, *logits) if joined.size(dim) in sizes] if sizes else tables
+
+
+def heads(joined: Joined, has_batch: bool, widths: set[int], lengths: set[Dim]) -> Iterator[tuple[str, list[Dim]]]:
+    """H, D and G. Lengths are none of them, however a tensor is turned.
+
+    A number of heads is believed only where it stands before their width in a view or a parameter.
+    """
+    root, size = joined.dims.root, joined.size
+    neighbours = set(joined.neighbours())
+    width = [dim for dim in joined.last("q") if root(dim) not in lengths]
+    inner = set(map(root, (*width, *joined.last("v"))))
+
+    def before_width(dims: Sequence[Dim]) -> list[Dim]:
+        return [dim for dim in dims if joined.is_open(dim) and any((root(dim), one) in neighbours for one in inner)]
+
+    found = before_width([dim for row in joined.rows("weights", "scores") for dim in head(joined, row, has_batch)])
+    yield "H", found
+    counts = set(map(size, found))
+    if counts:
+        after = {other for one, other in neighbours if one in set(map(root, found))}
+        values = {size(dim) for dim in joined.last("v") if root(dim) in after}
+        width = [dim for dim in width if root(dim) in after or size(dim) in values]
+    else:  # heads one by one, or a single one: their width is that of a projection, unless it may be C
+        owned = {root(dim) for row in joined.owned for dim in row}
+        may_be = widths and not widths & set(map(size, width))
+        width = [dim for dim in width if may_be and root(dim) in owned]
+    sizes = set(map(size, width))
+    yield "D", [*width, *(dim for dim in joined.last("v") if size(dim) in sizes)]
+    if len(counts) == 1:
+        (count,) = counts
+        groups = before_width([row[-3] for row in joined.rows("k", "v") if len(row) == 4])
+        yield "G", [dim for dim in groups if count % size(dim) == 0 and size(dim) != count]
+        yield "H", [dim for dim in groups if size(dim) == count]
+
+
+def head(joined: Joined, row: Sequence[Dim], has_batch: bool) -> Iterator[Dim]:
+    """Of the dims of weights that of the heads: [B, H, T, S]; or what a batch of heads is made of: [2·B, T, S]."""
+    if len(row) == 4 and not (has_batch and joined.is_open(row[0])):
+        yield row[1]
+    elif len(row) == 3:
+        yield row[0]
+        yield from (part for parts in joined.cuts.get(joined.dims.root(row[0]), ()) for part in parts)

@@ -1,0 +1,113 @@
+"""What torch's functions do to dims, by their names. A function that is not here says nothing.
+
+A rule says which dims of what a call is given and of what it makes are equally long at any size, not only at these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...schema import Call
+from ..roles.functions import (
+    ACTIVATIONS,
+    CASTS,
+    COMPARISONS,
+    DROPOUTS,
+    FUSED,
+    NORMS,
+    QUOTIENTS,
+    SUMS,
+    TIMES,
+    short_name,
+)
+from . import moves, parts, products
+from .dims import Dim, Dims
+from .step import Step
+
+__all__ = ["follow", "moved_in_place"]
+
+
+def follow(dims: Dims, call: Call) -> dict[str, tuple[Dim, ...]]:
+    """Join what `call` says is equally long; gives the dims of the tensors that it stands for and does not make."""
+    rule = RULES.get(short_name(call))
+    if rule is None or call.error is not None or not call.inputs or call.kind == "module":
+        return {}
+    step = Step(dims, call)
+    rule(step)
+    return step.unmade
+
+
+def moved_in_place(call: Call) -> bool:
+    """Whether it is another view of itself that a tensor is after the call."""
+    name = call.name.rpartition(".")[2]
+    return name.endswith("_") and short_name(call) in MOVING
+
+
+MOVING = frozenset("transpose t swapaxes swapdims squeeze unsqueeze resize resize_as set as_strided".split())
+
+ELEMENTWISE = """
+    floor_divide remainder fmod pow rpow exp exp2 expm1 log log2 log10 log1p sqrt rsqrt abs neg negative sign sin cos
+    tan atan atan2 sinh cosh reciprocal rsub round floor ceil trunc erfc sinc eq ne logical_and logical_or logical_not
+    logical_xor and or xor rand ror rxor invert bitwise_and bitwise_or bitwise_not isnan isinf isfinite maximum minimum
+    clamp clip clamp_min clamp_max where masked_fill lerp addcmul addcdiv nan_to_num polar complex softsign hardsigmoid
+    tanhshrink copysign fmax fmin softmax log_softmax softmin safe_softmax normalize cumsum cumprod logcumsumexp
+    contiguous clone detach data alias real imag conj resolve_conj positive requires_grad expand expand_as broadcast_to
+    pad constant_pad_nd fill zero copy zeros_like ones_like empty_like full_like rand_like
+    randn_like bernoulli dropout2d dropout3d
+"""
+"""Dims from the right: equal ones stay, and those of size 1 may be widened."""
+
+SAME_SHAPE = """
+    flip roll triu tril sort argsort scatter scatter_add index_add index_copy index_fill index_put
+    group_norm batch_norm instance_norm prelu masked_scatter long int short bool
+"""
+"""Functions whose first tensor is of the shape of what they make."""
+
+REDUCTIONS = """
+    sum mean var std amax amin argmax argmin logsumexp prod all any norm median nansum nanmean count_nonzero
+    linalg_vector_norm
+"""
+
+
+def table() -> dict[str, Callable[[Step], None]]:
+    found: dict[str, Callable[[Step], None]] = {}
+    pointwise = ACTIVATIONS | COMPARISONS | DROPOUTS | QUOTIENTS | SUMS | TIMES | NORMS
+    for names, rule in (
+        ({*CASTS, *SAME_SHAPE.split()}, moves.first),
+        (pointwise - {"prelu"}, moves.broadcast),
+        (ELEMENTWISE.split(), moves.broadcast),
+        ("view reshape flatten unflatten ravel view_as reshape_as unsafe_view".split(), moves.reshape),
+        (["squeeze", "unsqueeze"], moves.squeeze),
+        (["repeat", "tile"], moves.repeat),
+        (["repeat_interleave"], moves.interleave),
+        (["permute"], moves.permute),
+        ("transpose swapaxes swapdims".split(), moves.transpose),
+        ("mT mH adjoint t H".split(), moves.turned),
+        ("T numpy_T".split(), moves.reverse),
+        ("movedim moveaxis".split(), moves.movedim),
+        ("view_as_complex view_as_real".split(), moves.complex_of),
+        ("matmul rmatmul mm bmm mv dot grouped_mm".split(), products.matmul),
+        ("addmm baddbmm addmv".split(), products.added_product),
+        (["linear"], products.linear),
+        (["embedding"], products.embedding),
+        ("conv1d conv2d conv3d".split(), products.convolution),
+        (["einsum"], products.einsum),
+        (["outer"], products.outer),
+        (FUSED, products.attention),
+        ("cat concat concatenate".split(), parts.join),
+        (["stack"], parts.stack),
+        ("split chunk tensor_split split_with_sizes".split(), parts.split),
+        (["unbind"], parts.unbind),
+        (["select"], parts.select),
+        ("narrow index_select topk slice".split(), parts.all_but_one),
+        ("gather take_along_dim".split(), parts.gather),
+        (["getitem"], parts.getitem),
+        (["setitem"], parts.setitem),
+        (REDUCTIONS.split(), parts.reduce),
+        ("max min".split(), parts.reduce_or_broadcast),
+    ):
+        found.update(dict.fromkeys(names, rule))
+    return found
+
+
+RULES = table()
