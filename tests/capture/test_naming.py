@@ -240,7 +240,7 @@ def test_sizes_that_a_user_declares_name_what_nothing_else_tells() -> None:
     model = nn.Linear(8, 8)
     x = torch.zeros(2, 4, 8)
     assert first(shapetrace.trace(model, x, axes="B=2 T=4")) == [("B", "T", 8)] * 2
-    assert first(shapetrace.trace(model, torch.zeros(8, 8), axes="C=8")) == [("B", 8)] * 2
+    assert first(shapetrace.trace(model, torch.zeros(8, 8), axes="C=8")) == [("B", "C")] * 2
     trace = shapetrace.trace(nn.Embedding(9, 8), IDS, axes="B=3 T=4")
     assert trace.notes == ("axes: B is 2 in this model, not 3",)
 

@@ -480,8 +480,6 @@ def test_an_empty_batch_is_shown_like_any_other(text: Text) -> None:
         text(shapetrace.trace(model, torch.zeros(0, 8), axes=False))
         == """\
 Sequential   float32 cpu
-note: axes are not named: nothing that the model was given has a size that
-  could be another
                     shape  stride  memory
 ├─ input            (0,8)  (8,1)   input
 ├─ input  0 Linear  (0,4)  (4,1)   new
