@@ -2,8 +2,10 @@
 
     trace = shapetrace.trace(model, ids)             # one forward
     with shapetrace.attach(model) as tap: ...        # around your own code
+    print(shapetrace.compare(before, after))         # two traces
 
-torch is not imported until `trace` or `attach` is used.
+torch is not imported until `trace` or `attach` is used, nor what compares before `compare` is: pytest imports this file
+at each start, for the plugin.
 """
 
 from __future__ import annotations
@@ -17,9 +19,12 @@ from .schema import Call, TensorMeta, Trace
 
 if TYPE_CHECKING:
     from .capture import Tap, attach, trace, trace_of
+    from .diff import Change, Diff, compare
 
 __all__ = [
     "Call",
+    "Change",
+    "Diff",
     "FileError",
     "InputError",
     "LookupFailed",
@@ -30,6 +35,7 @@ __all__ = [
     "TensorMeta",
     "Trace",
     "attach",
+    "compare",
     "load",
     "trace",
     "trace_of",
@@ -43,6 +49,10 @@ def __getattr__(name: str) -> Any:
         from . import capture
 
         return getattr(capture, name)
+    if name in ("Change", "Diff", "compare"):
+        from . import diff
+
+        return getattr(diff, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

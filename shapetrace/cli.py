@@ -13,6 +13,7 @@ import msgspec
 import typer
 
 from . import __version__, files
+from .comparison import diff
 from .errors import ShapetraceError, TargetError
 from .options import All, Axes, Copies, Depth, Inputs, Materialise, Ops, Output, Seed, Shape, Width, model_names, size
 from .streams import aside, complain, hush, say, set_encoding
@@ -43,6 +44,7 @@ def shapetrace(
       shapetrace run my_model.py:build         your own
       shapetrace run gpt --output gpt.jsonl    keep the record
       shapetrace show gpt.jsonl                and look at it again
+      shapetrace diff preln postln             what differs between two
     """
     if version:
         say(f"shapetrace {__version__}")
@@ -168,6 +170,9 @@ def models() -> None:
     for model in registry.summaries():
         options = textwrap.fill(" ".join(model.options), 80, initial_indent=" " * 13, subsequent_indent=" " * 13)
         say(f"{model.name:12} {model.line}\n{options}".rstrip())
+
+
+app.command()(diff)
 
 
 # --- what the commands do ---------------------------------------------------------------------------------------------

@@ -457,11 +457,11 @@ def test_without_a_command_the_help_is_shown(run: Run) -> None:
     assert (status, err) == (0, "")
     assert run("--help") == (0, out, "")
     assert [line.split()[0] for line in out.partition("Commands:\n")[2].splitlines()] == [
-        *["run", "check", "show", "models"]
+        *["run", "check", "show", "models", "diff"]
     ]
 
 
-@pytest.mark.parametrize("command", ["", "run", "check", "show", "models"])
+@pytest.mark.parametrize("command", ["", "run", "check", "show", "models", "diff"])
 def test_help_shows_examples_before_options_and_fits_80_columns(run: Run, command: str) -> None:
     _, out, _ = run(*command.split(), "--help")
     assert 0 < out.index(f"    shapetrace {command}") < out.index("Options:")

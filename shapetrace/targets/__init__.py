@@ -6,6 +6,8 @@ A target is one of
     path/file.py:callable     a builder or a class in a file
     package.module:callable   or in a module
 
+and may have options with it, in brackets: gpt[norm=post, G=1].
+
 The callable returns a model, (model, args) or (model, args, kwargs), or is a model itself; a class is called without
 arguments. Its parameters are its options. A kind of target is one file here with a `find(…) -> Place`.
 """
@@ -22,6 +24,7 @@ from ..letters import in_order, sizes_in
 from ..schema import Trace
 from . import files, modules, registry
 from .blame import Raised, own_traceback
+from .brackets import split
 from .inputs import parse
 from .place import Place, importable
 
@@ -73,14 +76,19 @@ def record(request: Request) -> Trace:
     """
     specs = [parse(text) for text in request.inputs]
     sizes_in(request.axes)  # refused, if it cannot be read, before anything slow begins
-    place = find(request.target)
+    target, own = split(request.target)
+    place = find(target)
+    if own:
+        place = msgspec.structs.replace(place, target=f"{place.target}{request.target[len(target) :]}")
     from ..capture import record as record_forward  # torch, from here on
     from ..capture import trace_of
     from .again import source
     from .ready import make
 
     with importable(place.folder):
-        ready = make(place, request.options, specs, seed=request.seed, others=request.others, given=request.given)
+        ready = make(
+            place, (*request.options, *own), specs, seed=request.seed, others=request.others, given=request.given
+        )
         try:
             sources = [lambda plain: source(ready, plain)]
             recorded = record_forward(

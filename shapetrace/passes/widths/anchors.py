@@ -37,8 +37,9 @@ def anchored(
         ("F", joined.last("ffn_hidden")),
         ("V", vocabulary(trace, joined)),
         *heads(joined, "B" in told, set(map(joined.size, width)), lengths),
+        *fixed_lengths(joined),
     ):
-        roots = {root(dim) for dim in dims} - lengths
+        roots = {root(dim) for dim in dims} - (set() if letter in "TS" else lengths)
         sizes = set(map(joined.size, roots))
         if letter in configured:
             sizes &= {configured[letter]}
@@ -49,6 +50,14 @@ def anchored(
                 if joined.size(dim) in sizes:
                     found.setdefault(dim, set()).add(letter)
     return {dim: said.pop() for dim, said in found.items() if len(said) == 1}
+
+
+def fixed_lengths(joined: Joined) -> Iterator[tuple[str, list[Dim]]]:
+    """T and S where the model itself says how long they are: the patches of an image, the frames of a recording."""
+    root, rows = joined.dims.root, joined.rows("weights")
+    sources = {root(row[-1]) for row in rows if root(row[-2]) != root(row[-1])}
+    yield "S", [row[-1] for row in rows if joined.is_open(row[-1]) and root(row[-1]) in sources]
+    yield "T", [row[-2] for row in rows if joined.is_open(row[-2]) and root(row[-2]) not in sources]
 
 
 def lengths_of(joined: Joined) -> set[Dim]:

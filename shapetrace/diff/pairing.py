@@ -1,0 +1,160 @@
+"""Which call of one trace is which call of another: by structure, never by shape.
+
+Inside of two modules that correspond, what has the same name corresponds in the order of both; then what has the same
+role, the same variable, the same class. What is left and stands elsewhere in the order has moved. A module without a
+counterpart that holds what is found on the other side, the `transformer` of a model that has all its blocks in one, is
+taken apart: what is in it is paired as if it stood there itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from ..schema import Trace
+from .alignment import align
+from .items import INDEX, Item, Place, Side, aimed
+from .likeness import Key, is_later, score
+from .matching import Match, Pairs, displaced, merged
+
+__all__ = ["Pairing", "inner"]
+
+ROUNDS = 8
+"""How many levels of modules are taken apart at most."""
+
+
+class Pairing:
+    def __init__(self, before: Trace, after: Trace) -> None:
+        known: dict[object, int] = {}
+        self.before, self.after = Side(before, known), Side(after, known)
+        self.numbers: dict[Key, int] = {}
+        self.keys: list[Key] = []
+        self.scores: dict[tuple[int, int], int] = {}
+        self.is_flipped = is_later(before.calls, after.calls)
+
+    def matches(self) -> list[Match]:
+        """What corresponds in all of the traces."""
+        root = Match(None, None)
+        todo = [(root, -1, "", -1, "")]
+        while todo:
+            match, a, path_a, b, path_b = todo.pop()
+            ours, theirs = self.before.items(a, path_a), self.after.items(b, path_b)
+            if a >= 0 and self.before.forms[a] == self.after.forms[b]:
+                match.inside = [Match(one, other) for one, other in zip(ours, theirs, strict=True)]
+            else:
+                match.inside = list(self.paired(ours, theirs))
+            for child in match.inside:
+                one, other = child.before, child.after
+                if one is not None and other is not None and one.place.part == other.place.part == "call":
+                    todo.append((child, one.place.at, inner(one), other.place.at, inner(other)))
+        return root.inside
+
+    def paired(self, ours: list[Item], theirs: list[Item]) -> Iterator[Match]:
+        ours, theirs = aimed(ours), aimed(theirs)
+        for _ in range(ROUNDS):
+            pairs, moved = self.aligned(ours, theirs)
+            taken_a, taken_b = {a for a, _ in pairs + moved}, {b for _, b in pairs + moved}
+            left = [item for place, item in enumerate(ours) if place not in taken_a]
+            others = [item for place, item in enumerate(theirs) if place not in taken_b]
+            apart_a = {item.place for item in left if opens(item, self.before, others)}
+            apart_b = {item.place for item in others if opens(item, self.after, left)}
+            if not apart_a and not apart_b:
+                break
+            ours = aimed(opened(ours, self.before, apart_a))
+            theirs = aimed(opened(theirs, self.after, apart_b))
+        return merged(ours, theirs, pairs, moved)
+
+    def aligned(self, ours: list[Item], theirs: list[Item]) -> tuple[Pairs, Pairs]:
+        """The pairs that are in the order of both, and those that moved: the same whichever side comes first."""
+        if not self.is_flipped:
+            return self.found(ours, theirs)
+        self.before, self.after = self.after, self.before
+        found, moved = self.found(theirs, ours)
+        self.before, self.after = self.after, self.before
+        return sorted((a, b) for b, a in found), sorted((a, b) for b, a in moved)
+
+    def found(self, ours: list[Item], theirs: list[Item]) -> tuple[Pairs, Pairs]:
+        left, right = (
+            [self.number(item, self.before) for item in ours],
+            [self.number(item, self.after) for item in theirs],
+        )
+        pairs = align(left, right, self.score)
+        pairs = sorted([*pairs, *self.alone(ours, theirs, pairs)])
+        return pairs, displaced(ours, theirs, pairs)
+
+    def alone(self, ours: list[Item], theirs: list[Item], pairs: Pairs) -> Iterator[tuple[int, int]]:
+        """Steps of other names and classes that are the only ones of their kind between what corresponds.
+
+        Modules with parameters are one kind, modules without them and functions the others.
+        """
+        a = b = 0
+        for next_a, next_b in [*pairs, (len(ours), len(theirs))]:
+            left, right = self.kinds(ours, a, next_a, self.before), self.kinds(theirs, b, next_b, self.after)
+            for kind in left:
+                if len(left[kind]) == len(right.get(kind, ())) == 1:
+                    one, other = left[kind][0], right[kind][0]
+                    if not ours[one].role or not theirs[other].role:
+                        yield one, other
+            a, b = next_a + 1, next_b + 1
+
+    def kinds(self, items: list[Item], start: int, stop: int, side: Side) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for place in range(start, stop):
+            item = items[place]
+            if not item.is_scope and not item.is_shell:
+                kind = "function" if item.call.kind != "module" else f"weights: {side.weights[item.place.at] > 0}"
+                found.setdefault(kind, []).append(place)
+        return found
+
+    # Keys
+
+    def number(self, item: Item, side: Side) -> int:
+        index, part, place = item.place
+        call = item.call
+        is_module = call.kind == "module" and part == "call"
+        kind = "scope" if item.is_scope else "module" if is_module else "function"
+        if item.is_shell:
+            kind = f"shell {id(side)} {index}"  # equal to no other
+        word = INDEX.sub("*", item.name) if is_module else place
+        variable = next(iter(call.variables.values()), "") if part == "call" else call.variable(place) or ""
+        holds = side.holds[index] if item.is_scope else frozenset[str]()
+        key = Key(kind, word, word != item.name, item.role, variable, call.name, side.forms[index], holds, item.aim)
+        number = self.numbers.setdefault(key, len(self.numbers))
+        if number == len(self.keys):
+            self.keys.append(key)
+        return number
+
+    def score(self, one: int, other: int) -> int:
+        both = (one, other) if one < other else (other, one)
+        if both not in self.scores:
+            self.scores[both] = score(self.keys[one], self.keys[other])
+        return self.scores[both]
+
+
+def inner(item: Item) -> str:
+    """The path of the module whose forward holds what is inside of an item."""
+    return item.call.path if item.call.kind == "module" else item.path
+
+
+def opens(item: Item, side: Side, others: Sequence[Item]) -> bool:
+    """Whether most of what has a role among the others is inside of this one."""
+    if not item.is_scope or item.is_shell:
+        return False
+    wanted = {other.role for other in others if other.role}
+    inside = wanted & side.holds[item.place.at]
+    return len(inside) > 1 or (bool(inside) and inside == wanted)
+
+
+def opened(items: list[Item], side: Side, apart: set[Place]) -> list[Item]:
+    """The items with what is inside of some after them, and then what these give."""
+    found: list[Item] = []
+    for item in items:
+        if item.place not in apart:
+            found.append(item)
+            continue
+        index = item.place.at
+        found.append(msgspec.structs.replace(item, is_shell=True))
+        found += side.items(index, inner(item))
+        found += [side.given_out(index, key, item.path) for key, tensor in item.call.outputs.items() if tensor.role]
+    return found

@@ -1,0 +1,294 @@
+"""A diff as text: what is the same around the changes, and a sign before each of these.
+
++  there only after      -  there only before      ~  changed      ↕  moved
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from rich.text import Text
+
+from ..diff import Change, Diff, Item, Line
+from ..passes.expressions import SIGNS
+from ..schema import Trace
+from .cells import Piece, axes, cut, escape, line, sizes, width_of, wrap
+from .head import letters, packed
+from .output import output
+from .style import Style
+from .words import says
+
+__all__ = ["CONTEXT", "changes"]
+
+CONTEXT = 1
+"""How many lines that are the same are shown before and after a change."""
+
+MARKS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow"), "moved": ("↕", "magenta")}
+
+INDENT = 4
+GAP = 2
+RIGHT = 64
+"""What the right column is left with, where that is less than half."""
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """A line that is shown; without one, so many that are not.
+
+    held   of a module that is not opened how many tensors are in it
+    """
+
+    line: Line | None
+    depth: int
+    held: int = 0
+
+
+def changes(diff: Diff, style: Style | None = None, *, context: int = CONTEXT) -> str:
+    """The text of a diff; of one without changes no more than its header and what is the same."""
+    style = style or Style()
+    width = style.columns
+    found = [*head(diff, width), *body(diff, width, None if style.all else context), Text(total(diff))]
+    return output(found, style)
+
+
+# --- above and below --------------------------------------------------------------------------------------------------
+
+
+def head(diff: Diff, width: int) -> Iterator[Text]:
+    """Both sides, what of their sizes is the same, and the sizes that differ."""
+    before, after = diff.before, diff.after
+    first = max(width_of([(escape(trace.target), "")]) for trace in (before, after))
+    for sign, style, trace in (("---", "red", before), ("+++", "green", after)):
+        title = f"{sign} {escape(trace.target)}"
+        title += f"{' ' * (first + 4 - width_of([(title, '')]))}  {escape(trace.model)}"
+        parts = [[(title.rstrip(), style)], [(escape(trace.description), style)]]
+        whole, *more = packed([part for part in parts if part[0][0]], width - INDENT)
+        yield from (whole, *(Text(" " * INDENT).append_text(text) for text in more))
+    same = {letter: size for letter, size in before.sizes.items() if after.sizes.get(letter) == size}
+    where = dict.fromkeys((where_of(before), where_of(after)))
+    parts = [[(letters(msgspec.structs.replace(before, sizes=same)), "cyan")]] if same else []
+    parts += [[(text, "dim")] for text in where if len(where) == 1 and text]
+    if parts:
+        yield from (Text(" " * INDENT).append_text(text) for text in packed(parts, width - INDENT))
+    for each in diff.sizes:
+        style = "yellow" if each.shapes else "dim"
+        what = f"~   {escape(each.letter)} {shown(each.before)} → {shown(each.after)}"
+        yield Text.assemble((what, style), f": explains {plural(each.shapes, 'shape')}" if each.shapes else "")
+    if len(where) > 1:
+        yield Text(f"~   {' → '.join(where)}", "yellow")
+
+
+def where_of(trace: Trace) -> str:
+    return " ".join(escape(word) for word in (trace.dtype, trace.device) if word)
+
+
+def total(diff: Diff) -> str:
+    """ "2 moved · 1 removed · 38 same" """
+    kinds = [change.kind for change in diff.changes]
+    counts = [f"{kinds.count(kind)} {kind}" for kind in ("moved", "added", "removed", "changed") if kind in kinds]
+    if not counts and diff:
+        counts = ["sizes differ, nothing else"]
+    return " · ".join([*counts, f"{diff.same} same"])
+
+
+# --- between ----------------------------------------------------------------------------------------------------------
+
+
+def body(diff: Diff, width: int, context: int | None) -> Iterator[Text]:
+    chosen = list(visible(diff.lines, context))
+    names = [[("", "")] if each.line is None else name_of(each.line, each.depth) for each in chosen]
+    details = [details_of(each) for each in chosen]
+    longest = max((width_of(name) for name, said in zip(names, details, strict=True) if said), default=0)
+    column = min(longest + GAP, max(width // 2, width - RIGHT))
+    for each, name, said in zip(chosen, names, details, strict=True):
+        if each.line is None:
+            yield line([([(f"{' ' * INDENT}{'  ' * each.depth}…", "dim")], 0)])
+            continue
+        after = width_of(name) + GAP
+        at = column if after <= column or after + width_of([(part, "") for part in said[:1]]) > width else after
+        style = "dim" if each.line.change is None else ""
+        first, *more = flowed(said, width - at) or [""]
+        yield line([(cut(name, at - GAP if said else width), 0), ([(first, style)], at)])
+        for text in more:
+            yield line([([(text, style)], at)])
+
+
+def flowed(parts: Sequence[str], width: int) -> list[str]:
+    """Parts three columns apart, on as many lines as they need."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and width_of([(lines[-1], "")]) + 3 + width_of([(part, "")]) <= width:
+            lines[-1] += f"   {part}"
+        else:
+            lines += wrap(part, width)
+    return lines
+
+
+def visible(lines: Sequence[Line], context: int | None) -> Iterator[Shown]:
+    """All lines for None; else those of changes with some around them, below the modules that they are in."""
+    tree = Tree(lines)
+    wanted = set(range(len(lines))) if context is None else tree.around(context)
+    if tree.has_root and lines[0].change is None:
+        wanted.discard(0)
+    closed, gap = -1, -1
+    for index, each in enumerate(lines):
+        depth = max(each.depth - tree.has_root, 0)
+        if index < closed or (index == 0 and tree.has_root and index not in wanted):
+            continue
+        if index not in wanted:
+            closed = tree.stops[index]
+            gap = depth if gap < 0 else gap
+            continue
+        if gap >= 0:
+            yield Shown(None, gap)
+            gap = -1
+        is_closed = context is not None and each.is_scope and not tree.has_change[index]
+        closed = tree.stops[index] if is_closed else closed
+        yield Shown(each, depth, tree.held[index] if is_closed else 0)
+    if gap >= 0 and wanted:
+        yield Shown(None, gap)
+
+
+class Tree:
+    """Which lines are inside of which.
+
+    stops       of each the next that is not inside of it
+    held        how many lines are inside that are no modules
+    has_change  whether something inside has changed
+    has_root    whether all is inside of the first
+    """
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self.lines = lines
+        self.stops = [len(lines)] * len(lines)
+        self.held, self.has_change = [0] * len(lines), [False] * len(lines)
+        self.groups: dict[int, list[int]] = {}
+        around: list[int] = []
+        for index, each in enumerate(lines):
+            while around and lines[around[-1]].depth >= each.depth:
+                self.stops[around.pop()] = index
+            self.groups.setdefault(around[-1] if around else -1, []).append(index)
+            for module in around:
+                self.held[module] += not each.is_scope
+                self.has_change[module] |= each.change is not None
+            around.append(index)
+        self.has_root = bool(lines) and lines[0].is_scope and self.stops[0] == len(lines)
+
+    def around(self, context: int) -> set[int]:
+        """The changes, what stands beside them, and the modules that they are in."""
+        found: set[int] = set()
+        for group in self.groups.values():
+            for place, index in enumerate(group):
+                if self.lines[index].change is not None:
+                    found.update(group[max(0, place - context) : place + context + 1])
+                elif self.has_change[index]:
+                    found.add(index)
+        return found
+
+
+# --- one line ---------------------------------------------------------------------------------------------------------
+
+
+def name_of(each: Line, depth: int) -> list[Piece]:
+    """The sign, and what it is about: its name, what it does, what made it."""
+    change = each.change
+    sign, style = MARKS[change.kind] if change is not None else (" ", "")
+    one, other = each.before or each.after, each.after or each.before
+    assert one is not None
+    assert other is not None
+    name = both(one.name or other.name, other.name or one.name)
+    role = "" if change is not None and "role" in change.fields else other.role or one.role
+    maker = both(made_by(one), made_by(other))
+    if not name:
+        name, role, maker = (role, "", maker) if role else (maker, "", "")
+    known = role == other.name or (len(role) > 1 and says(f"{name} {maker if one.call.kind == 'module' else ''}", role))
+    does = f" · {escape(role)}" if role and not known else ""
+    bold = "bold " if change is not None or each.is_scope else ""
+    maker = f"  {escape(maker)}" if maker else ""
+    kind, mark = (maker, "dim"), (does, "dim" if each.is_scope else "magenta")
+    return [
+        (f"{sign}{' ' * (INDENT - 1)}{'  ' * depth}", style),
+        (escape(name), f"{bold}{style}".strip()),
+        *((kind, mark) if each.is_scope else (mark, kind)),
+    ]
+
+
+def both(one: str, other: str) -> str:
+    return one if one == other else f"{one} → {other}"
+
+
+def made_by(item: Item) -> str:
+    if item.place.part == "inputs":
+        return "input" if item.call.kind == "module" else "parameter"
+    name = item.call.name
+    return "" if item.name == name else SIGNS.get(name, name)
+
+
+def details_of(each: Shown) -> list[str]:
+    """What differs, and what there is to know of it."""
+    found = each.line
+    if found is None:
+        return []
+    change = found.change
+    details = [] if change is None else list(said(change))
+    if change is None or "axes" not in change.fields:
+        item = found.after or found.before
+        known = form(item) if item is not None and not found.is_scope else ""
+        details = [*([known] if known else []), *details]
+    if each.held:
+        details.append(f"{plural(each.held, 'tensor')}, same")
+    if found.blocks:
+        details.append(repeated(found))
+    return [escape(text) for text in details]
+
+
+def form(item: Item) -> str:
+    """Its axes, or else its shape; nothing of a module that is a scope."""
+    if item.tensor is None:
+        return ""
+    return axes(item.tensor.axes, tight=True) or sizes(item.tensor.shape, tight=True)
+
+
+def said(change: Change) -> Iterator[str]:
+    for name, (before, after) in change.fields.items():
+        if name == "axes":
+            yield f"{axes(as_axes(before), tight=True)} → {axes(as_axes(after), tight=True)}"
+        elif name == "order":
+            yield f"{before} → {after}"
+        elif name == "layers":
+            yield f"{before} → {after} identical blocks"
+        elif name == "made":
+            yield f"{'made' if before else 'not materialised'} → {'made' if after else 'not materialised'}"
+        elif name == "class":
+            continue
+        else:
+            yield f"{'' if name == 'shape' else name + ' '}{shown(before)} → {shown(after)}"
+    item = change.before or change.after
+    if item is not None and item.is_shell:
+        yield "what is in it is paired"
+    elif item is not None and change.kind in ("added", "removed") and item.is_scope:
+        yield plural(len(change.covers), "tensor")
+    if change.steps > 1:
+        yield f"and {change.steps - 1} more {'step' if change.steps == 2 else 'steps'}"
+
+
+def as_axes(value: object) -> tuple[str | int, ...]:
+    return value if isinstance(value, tuple) else ()
+
+
+def shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return sizes(value, tight=True)
+    return "none" if value is None else str(value)
+
+
+def repeated(found: Line) -> str:
+    """Which other blocks this one stands for."""
+    paths = [after if found.after is not None else before for before, after in found.blocks]
+    if len(paths) == 1:
+        return f"and {paths[0]}"
+    return f"and {len(paths)} more, to {paths[-1]}"
+
+
+def plural(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
