@@ -17,12 +17,10 @@ from ...schema import TensorMeta, Trace
 from ..axes import Axes, with_axes
 from .anchors import anchored
 from .dims import Dim
-from .joined import Joined, Row
+from .joined import INPUTS, Joined, Row
 from .words import Words
 
 __all__ = ["name_widths"]
-
-INPUTS = frozenset("BTSP")
 
 
 def name_widths(trace: Trace, declared: Mapping[str, int] = {}) -> Trace:

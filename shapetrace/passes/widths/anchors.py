@@ -97,7 +97,7 @@ def heads(joined: Joined, has_batch: bool, widths: set[int], lengths: set[Dim]) 
     root, size = joined.dims.root, joined.size
     neighbours = set(joined.neighbours())
     width = [dim for dim in joined.last("q") if root(dim) not in lengths]
-    inner = {root(row[-1]) for row in joined.rows("q", "v") if row} - lengths
+    inner = {root(row[-1]) for row in joined.rows("q", "v") if row and not joined.is_input(row[-1])} - lengths
 
     def before_width(dims: Sequence[Dim]) -> list[Dim]:
         return [dim for dim in dims if joined.is_open(dim) and any((root(dim), one) in neighbours for one in inner)]

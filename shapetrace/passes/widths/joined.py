@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ...letters import names_in
 from ...schema import Trace
 from .dims import Dim, Dims
 from .rules import follow, moved_in_place
 
-__all__ = ["Joined", "Row"]
+__all__ = ["INPUTS", "Joined", "Row"]
+
+INPUTS = frozenset("BTSP")
+"""Axes of the input, which are no widths."""
 
 Row = tuple[Dim, ...]
 """The dims of one tensor."""
@@ -54,6 +58,9 @@ class Joined:
     def is_open(self, dim: Dim) -> bool:
         """Whether a letter is missing, and there is one to be found."""
         return isinstance(self.dims.axes[dim], int) and self.dims.sizes[dim] > 1
+
+    def is_input(self, dim: Dim) -> bool:
+        return not INPUTS.isdisjoint(names_in(self.dims.axes[dim]))
 
     def size(self, dim: Dim) -> int:
         return self.dims.sizes[dim]
