@@ -20,6 +20,8 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
+from .before import Before
+
 __all__ = ["Copies", "copied", "is_large", "weightless"]
 
 HOOKS = [name for name in vars(nn.Module()) if name.endswith("_hooks") and "state_dict" not in name]
@@ -50,18 +52,18 @@ def is_large(model: nn.Module) -> bool:
     return sum(tensor.nbytes for tensor in chain(model.parameters(), model.buffers())) > LARGE
 
 
-def copied(model: nn.Module) -> nn.Module:
-    """Raises what copying one of the model's attributes raises."""
+def copied(model: nn.Module, before: Before | None = None) -> nn.Module:
+    """As the model is, or was `before`. Raises what copying one of the model's attributes raises."""
     with Copies(detached):
-        return copied_with(model, {})
+        return copied_with(model, {}, before)
 
 
-def weightless(model: nn.Module, mode: FakeTensorMode) -> nn.Module:
+def weightless(model: nn.Module, mode: FakeTensorMode, before: Before | None = None) -> nn.Module:
     """A copy whose parameters and buffers have a shape and no memory, to be run under `mode`."""
     tensors = chain(model.parameters(), model.buffers())
     fakes: dict[int, Any] = {id(tensor): mode.from_tensor(tensor) for tensor in tensors}
     with Copies(lambda tensor, _: mode.from_tensor(tensor.detach())):
-        return copied_with(model, fakes)
+        return copied_with(model, fakes, before)
 
 
 def detached(tensor: torch.Tensor, memo: dict[int, Any]) -> object:
@@ -72,7 +74,7 @@ def detached(tensor: torch.Tensor, memo: dict[int, Any]) -> object:
     return torch.Tensor.__deepcopy__(tensor.detach(), memo).requires_grad_(tensor.requires_grad)
 
 
-def copied_with(model: nn.Module, memo: dict[int, Any]) -> nn.Module:
+def copied_with(model: nn.Module, memo: dict[int, Any], before: Before | None) -> nn.Module:
     """A copy of `model` that has what is in `memo` for what has this id in the model."""
     functions = Functions(memo)
     for module in model.modules():
@@ -91,6 +93,8 @@ def copied_with(model: nn.Module, memo: dict[int, Any]) -> nn.Module:
         for name, value in vars(module).items():
             if isinstance(value, FunctionType):
                 vars(its)[name] = memo.get(id(value), value)  # from Python 3.13 on a deep copy leaves functions alone
+    if before is not None and own is not model:
+        before.restore(own)
     return own
 
 

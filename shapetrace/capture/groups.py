@@ -40,6 +40,10 @@ def guesses(held: Sequence[Held]) -> Iterator[Groups]:
         free = [(number, dim) for number, dim in dims if is_free(number, dim, floats)]
         for key in (place_and_size, size_alone):
             seen.append(grouped(held, free, key))
+        if floats is None:  # a mask of floats, [B, 1, T, T]
+            sizes = {held[number].shape[dim] for number, dim in free}
+            alike = [(number, dim) for number, dim in dims if held[number].shape[dim] in sizes and dim > 1]
+            seen.append(grouped(held, sorted({*free, *alike}), size_alone))
     seen.append(grouped(held, [dim for dim in dims if dim[1] == 0 and is_free(*dim, 1)], place_and_size))
     for index, groups in enumerate(seen):
         if groups and groups not in seen[:index]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..passes.declared import as_declared
 from ..passes.roles import name_roles
 from ..passes.widths import name_widths
 from ..schema import Call, TensorMeta, Trace
+from .before import Before
 from .copied import copied, is_large, weightless
 from .given import CannotProbe, Given, given
 from .probe import Probes, Recording, Sizes, Source, probe
@@ -53,9 +55,11 @@ class Naming:
         sources: Sequence[Sourcing] = (),
     ) -> None:
         self.model = model
+        self.before: Before | None = None
         self.given: Given | None = None
         self.reason = ""
         try:
+            self.before = Before(model)
             self.given = given(model.forward, args, kwargs)
         except CannotProbe as error:
             self.reason = str(error)
@@ -83,23 +87,14 @@ class Naming:
         if is_chance or any(is_formula(axis) for axis in axes_of(named)):
             more = probes.more(2 if is_chance else 1)
             named = name_axes(plain, (*probes.runs, *more), self.sizes) if more else without_formulas(named)
-        notes = (*trace.notes, *self.unnamed(probes, named))
+        left = [size for letter, size in probes.sizes.items() if is_unknown(letter)]
+        found = [size for letter, size in named.sizes.items() if letter not in probes.sizes]
         named = name_widths(msgspec.structs.replace(named, sizes={**trace.sizes, **used(named)}), self.sizes)
+        found += [named.sizes[letter] for letter in "TS" if letter in named.sizes and named.sizes[letter] not in found]
+        notes = (*trace.notes, *unnamed(probes, list((Counter(left) - Counter(found)).elements())))
         named = msgspec.structs.replace(named, notes=(*notes, *self.contradicted(named)))
         declared = {held.name: held.axes for held in self.given.held if any(held.axes)} if self.given else {}
         return as_declared(named, declared) if declared else named
-
-    def unnamed(self, probes: Probes, named: Trace) -> Iterator[str]:
-        """What keeps axes from being named, and what would help."""
-        if not probes.runs:
-            yield f"axes are not named: {probes.reason}"
-        elif len(named.sizes) < len(probes.sizes):
-            left = [size for letter, size in probes.sizes.items() if is_unknown(letter)]
-            for letter, size in named.sizes.items():
-                if letter not in probes.sizes:
-                    left.remove(size)
-            sizes = ", ".join(map(str, left))
-            yield f"axes: nothing tells which of the input's axes ({sizes}) is which; {HOW_TO_DECLARE} says so"
 
     def contradicted(self, named: Trace) -> Iterator[str]:
         """Sizes that the user gives, and the model has not."""
@@ -138,21 +133,30 @@ class Naming:
             letters.setdefault("F", 4 * letters["C"])  # where it is left open; no dim has it if it is not so
 
         def build(new: Sizes) -> tuple[nn.Module, Given]:
-            return rebuilt(self.model, letters, new) if new else copied(self.model), given
+            return rebuilt(self.model, letters, new) if new else copied(self.model, self.before), given
 
         return Source(given, letters, build)
 
     def copied(self, given: Given) -> Source:
         """As it is, in a copy: its own axes stay as they are."""
         if not is_large(self.model):
-            return Source(given, {}, lambda _: (copied(self.model), given))
+            return Source(given, {}, lambda _: (copied(self.model, self.before), given))
         mode = FakeTensorMode(allow_non_fake_inputs=True)
-        return Source(given, {}, lambda _: (weightless(self.model, mode), given), within=mode)
+        return Source(given, {}, lambda _: (weightless(self.model, mode, self.before), given), within=mode)
 
 
 def declared(axes: bool | str | None) -> dict[str, int]:
     """The sizes of letters that a user gives. `InputError` if it cannot be read."""
     return sizes_in(axes) if isinstance(axes, str) else {}
+
+
+def unnamed(probes: Probes, left: Sequence[int]) -> Iterator[str]:
+    """What keeps axes from being named, and what would help. `left` are sizes of axes of the input without a letter."""
+    if not probes.runs:
+        yield f"axes are not named: {probes.reason}"
+    elif left:
+        sizes = ", ".join(map(str, left))
+        yield f"axes: nothing tells which of the input's axes ({sizes}) is which; {HOW_TO_DECLARE} says so"
 
 
 def is_shared() -> bool:

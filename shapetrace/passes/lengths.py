@@ -106,6 +106,16 @@ def of_convolutions(trace: Trace, axes: AxesOf) -> dict[str, str]:
     return {}
 
 
+def across(trace: Trace, axes: AxesOf) -> set[str | int]:
+    """The axes that convolutions go along, as those of a board; none of them is a batch."""
+    shapes = [
+        axes(index, "inputs", "0", call.inputs["0"])
+        for index, call in enumerate(trace.calls)
+        if call.kind == "function" and call.name in CONVOLUTIONS and "0" in call.inputs
+    ]
+    return {axis for shape in shapes for axis in shape[2:]}
+
+
 def of_ids(trace: Trace, axes: AxesOf, found: Mapping[str, str]) -> dict[str, str]:
     """The letters of the ids that the model looks up: [B, T], or the other way round if that is what is known of one.
 
@@ -116,7 +126,7 @@ def of_ids(trace: Trace, axes: AxesOf, found: Mapping[str, str]) -> dict[str, st
     if len(shapes) != 1 or not looks_up(trace):
         return {}
     first, second = next(iter(shapes))
-    if not is_unknown(first) or not is_unknown(second) or first == second:
+    if not is_unknown(first) or not is_unknown(second) or first == second or first in across(trace, axes):
         return {}
     out = {letter for place in of_forward(trace, "outputs") for axis in axes(*place) for letter in names_in(axis)}
     is_turned = found.get(str(first)) == "T" or found.get(str(second)) == "B" or (second in out and first not in out)

@@ -31,6 +31,11 @@ def test_dims_of_one_size_at_one_place_change_together_and_then_those_of_one_siz
     assert second == {"?0": [(0, 0), (1, 0)], "?1": [(0, 1), (1, 2), (1, 3)]}
 
 
+def test_a_mask_of_floats_is_as_long_as_the_ids_on_both_sides() -> None:
+    both = held(ids=IDS, mask=torch.zeros(2, 1, 4, 4))
+    assert list(guesses(both))[2] == {"?0": [(0, 0), (1, 0)], "?1": [(0, 1), (1, 2), (1, 3)]}
+
+
 def test_at_last_only_the_first_dim_is_free() -> None:
     assert list(guesses(held(image=torch.zeros(2, 3, 8, 8))))[-1] == {"?0": [(0, 0)]}
 

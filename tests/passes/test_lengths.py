@@ -101,6 +101,16 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...], list[tuple[str 
         (ids(4, 2),),
         [("T", "B")],
     ),
+    "a board of ids": (
+        lambda: embedded(lambda e, c, x: c(e(x).permute(2, 0, 1)[None]), nn.Conv2d(8, 8, 3)),
+        (ids(8, 8),),
+        [(8, 8)],
+    ),
+    "ids and a mask of floats": (
+        lambda: embedded(lambda e, x, mask: mask[:, 0] @ e(x)),
+        (ids(2, 4), torch.ones(2, 1, 4, 4)),
+        [("B", "T"), ("B", 1, "T", "T")],
+    ),
     "one number": (lambda: Model(lambda x: x + 1), (torch.zeros(()),), [()]),
 }  # fmt: skip
 
