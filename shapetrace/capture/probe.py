@@ -15,11 +15,12 @@ from typing import Any, cast
 import msgspec
 from torch import nn
 
+from ..letters import MODEL_AXES
 from ..schema import Trace
 from .given import Given
 from .groups import Groups, guesses, splits
 from .recorder import said
-from .settings import MODEL_AXES, NOTHING, Settings, are_apart, input_settings, model_settings
+from .settings import NOTHING, Settings, are_apart, input_settings, model_settings
 from .undisturbed import undisturbed
 
 __all__ = ["Probes", "Source", "probe"]
@@ -54,7 +55,7 @@ class Probes(msgspec.Struct, frozen=True):
     runs      each a trace with sizes of its own; none if the model does not run at any others
     more      gives more runs, with other values, that confirm what the others tell: one at other sizes, or
               so many, some of them at sizes that there were; none if the model does not run there
-    reason    why there are none
+    reason    what the model raised there; empty if there was nothing to try
     """
 
     sizes: Sizes
@@ -86,7 +87,7 @@ class Prober:
         self.record = record
         self.told_apart = told_apart
         self.held = source.given.held
-        self.reason = "it was given nothing that has another size"
+        self.reason = ""
 
     def probes(self) -> Probes:
         with undisturbed():
@@ -102,12 +103,13 @@ class Prober:
 
     def choices(self) -> Iterator[Choice]:
         """All at once, as will do for most; else what can be changed is found piece by piece."""
-        likely = list(self.guesses())
+        is_open = not any(map(is_outer, self.source.letters))  # else the source makes the input, and has letters for it
+        likely = list(guesses(self.held)) if is_open else []
         if not self.told_apart:
             groups = next(iter(likely), {})
             every = list(settings(self.source.letters))
             yield from self.first_apart(groups, input_settings(self.input_sizes(groups), self.table(every[0])), every)
-        groups, inputs = self.found_groups(likely)
+        groups, inputs = self.apart(*self.found_groups(likely))
         own = self.found_letters()
         yield from self.first_apart(groups, [inputs], [own])
         yield from self.first_apart(groups, [inputs], [NOTHING])
@@ -120,14 +122,6 @@ class Prober:
             if (choice.inputs[0] or choice.own[0]) and are_apart(self.sizes(choice), all_sizes(choice)):
                 yield choice
                 return
-
-    def guesses(self) -> Iterator[Groups]:
-        if any(map(is_outer, self.source.letters)):
-            return  # the source makes the input, and has letters for it
-        for groups in guesses(self.held):
-            if self.told_apart:
-                yield from splits(self.held, groups)
-            yield groups
 
     def found_groups(self, likely: list[Groups]) -> tuple[Groups, Settings]:
         """Of the groups that can be changed all at once the first, unless of the likeliest more can be one by one.
@@ -143,6 +137,13 @@ class Prober:
             if len(found[0]) < len(parts) < len(groups) and (inputs := self.working(parts)):
                 return parts, inputs
         return found
+
+    def apart(self, groups: Groups, inputs: Settings) -> tuple[Groups, Settings]:
+        """The groups, one of them taken apart in two if the model runs so: equal lengths may be equal by chance."""
+        for finer in splits(self.held, groups) if self.told_apart else ():
+            if more := self.working(finer):
+                return finer, more
+        return groups, inputs
 
     def working(self, groups: Groups) -> Settings | None:
         """Sizes for the groups that the model runs with."""

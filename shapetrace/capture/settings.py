@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import permutations
 
+from ..letters import MODEL_AXES
 from ..passes.formulas import Formulas
 
-__all__ = ["MODEL_AXES", "NOTHING", "Settings", "are_apart", "input_settings", "model_settings"]
-
-MODEL_AXES = "CHDGFV"
+__all__ = ["NOTHING", "Settings", "are_apart", "input_settings", "model_settings"]
 
 Settings = tuple[dict[str, int], dict[str, int], dict[str, int]]
 """The sizes for two runs, and for a third that confirms what these tell."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ..letters import is_unknown, names_in
+from ..letters import MODEL_AXES, is_unknown, names_in
 from ..schema import TensorMeta, Trace
 from .nesting import forward_of
 
@@ -32,8 +32,6 @@ CONVOLUTIONS = {"conv1d": 3, "conv2d": 4, "conv3d": 5}
 """Of each the rank of what it is given, if that has a batch."""
 
 LOOKUPS = frozenset({"embedding", "embedding_bag", "one_hot"})
-
-MODEL_AXES = "CHDGFVL"
 
 
 def settled(trace: Trace, axes: AxesOf, declared: Mapping[str, int]) -> dict[str, str]:
@@ -158,7 +156,7 @@ def of_sizes(trace: Trace, axes: AxesOf, found: Mapping[str, str], declared: Map
         size = trace.sizes[letter]
         alike = [name for name, its in declared.items() if its == size and name not in {*found.values(), *trace.sizes}]
         if len(alike) == 1 == sum(trace.sizes[other] == size for other in left) and not (
-            alike[0] in MODEL_AXES and any(size in axes(*place) for place in tensors(trace, lambda _: True))
+            alike[0] in f"{MODEL_AXES}L" and any(size in axes(*place) for place in tensors(trace, lambda _: True))
         ):
             names[letter] = alike[0]
     return names

@@ -1,8 +1,10 @@
 """How much time and memory watching costs, measured side by side in one process: `python -m tests.benchmarks`.
 
 Each round runs every way once, one after the other, so that a machine that slows down slows all of them; a ratio is the
-median over the rounds of one way's time by the bare forward's in the same round. torchlens and torchinfo are measured
-where they are installed (`pip install torchlens torchinfo`), in fewer rounds, for they take long.
+median over the rounds of one way's time by the bare forward's in the same round. "watched" is a forward whose trace
+nobody has read yet, which is all that a training loop waits for; the trace of one that is "traced" has been read.
+torchlens and torchinfo are measured where they are installed (`pip install torchlens torchinfo`), in fewer rounds, for
+they take long.
 """
 
 from __future__ import annotations
@@ -59,9 +61,14 @@ def ways(model: GPT2LMHeadModel, ids: torch.Tensor) -> dict[str, Callable[[], ob
         with Nothing():
             model(ids)
 
+    def watched() -> None:
+        with shapetrace.attach(model):
+            model(ids)
+
     found: dict[str, Callable[[], object]] = {
         "bare": lambda: model(ids),
         "no-op mode": nothing,
+        "watched": watched,
         "traced": lambda: shapetrace.trace(model, ids),
         "modules only": lambda: shapetrace.trace(model, ids, functions=False),
     }

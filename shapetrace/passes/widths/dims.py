@@ -212,16 +212,19 @@ class Dims:
                 self.join(*joined)
 
     def add_up(self) -> None:
-        """What is the sum of the same is the same."""
-        known: dict[tuple[Dim, ...], Dim] = {}
+        """What is the sum, or the product, of the same is the same."""
+        sums: dict[tuple[Dim, ...], Dim] = {}
         for whole, parts in self.sums:
-            self.join(whole, known.setdefault(tuple(sorted(map(self.root, parts))), whole))
+            self.join(whole, sums.setdefault(tuple(sorted(map(self.root, parts))), whole))
+        products: dict[tuple[Dim, ...], Dim] = {}
+        for whole, parts in self.products:
+            self.join(whole, products.setdefault(tuple(sorted(map(self.root, parts))), whole))
 
     def settle(self) -> None:
         """Of a dim that is cut in several ways the pieces are the same where the borders are."""
         self.halve()
-        self.add_up()
         for _ in range(MOST_ROUNDS):
+            self.add_up()
             before = len(self.products)
             ways: dict[Dim, dict[tuple[Dim, ...], None]] = {}
             for whole, parts in self.products:

@@ -59,7 +59,7 @@ ELEMENTWISE = """
 
 SAME_SHAPE = """
     flip roll triu tril sort argsort scatter scatter_add index_add index_copy index_fill index_put
-    group_norm batch_norm instance_norm prelu masked_scatter
+    group_norm batch_norm instance_norm prelu masked_scatter long int short bool
 """
 """Functions whose first tensor is of the shape of what they make."""
 
