@@ -82,9 +82,10 @@ class Comparer:
     def tensors(self, one: tuple[Place, TensorMeta], other: tuple[Place, TensorMeta]) -> tuple[Fields, tuple[str, ...]]:
         """What differs; and the letters that explain that the shape does, if they do."""
         (place, before), (there, after) = one, other
-        if before == after and not self.memory[0]:
+        unmade = place.part == "unmade", there.part == "unmade"
+        if before == after and unmade[0] == unmade[1] and not self.memory[0]:
             return {}, ()
-        key = (*told(before), *told(after), place.part == "unmade", there.part == "unmade")
+        key = (*told(before), *told(after), *unmade)
         if key not in self.known:
             self.known[key] = self.found(place, before, there, after)
         fields, letters = self.known[key]

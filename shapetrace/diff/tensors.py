@@ -23,8 +23,7 @@ def both(match: Match) -> tuple[Item, Item]:
 def is_first(item: Item) -> bool:
     """Whether it is the first that its call gives."""
     _, part, key = item.place
-    first = next(iter(item.call.unmade or item.call.outputs), "")
-    return part == "call" or (key == first and part == ("unmade" if item.call.unmade else "outputs"))
+    return part == "call" or (part == "outputs" and key == next(iter(item.call.outputs), ""))
 
 
 def arguments(one: Item, other: Item) -> Keys:

@@ -47,7 +47,11 @@ def changes(diff: Diff, style: Style | None = None, *, context: int = CONTEXT) -
     """The text of a diff; of one without changes no more than its header and what is the same."""
     style = style or Style()
     width = style.columns
-    found = [*head(diff, width), *body(diff, width, None if style.all else context), Text(total(diff))]
+    found = [
+        *head(diff, width),
+        *body(diff, width, None if style.all else context),
+        *map(Text, flowed(total(diff), width, " · ")),
+    ]
     return output(found, style)
 
 
@@ -82,13 +86,13 @@ def where_of(trace: Trace) -> str:
     return " ".join(escape(word) for word in (trace.dtype, trace.device) if word)
 
 
-def total(diff: Diff) -> str:
-    """ "2 moved · 1 removed · 38 same" """
+def total(diff: Diff) -> list[str]:
+    """How many there are of each: "2 moved", "1 removed", "38 same"."""
     kinds = [change.kind for change in diff.changes]
     counts = [f"{kinds.count(kind)} {kind}" for kind in ("moved", "added", "removed", "changed") if kind in kinds]
     if not counts and diff:
         counts = ["sizes differ, nothing else"]
-    return " · ".join([*counts, f"{diff.same} same"])
+    return [*counts, f"{diff.same} same"]
 
 
 # --- between ----------------------------------------------------------------------------------------------------------
@@ -113,12 +117,12 @@ def body(diff: Diff, width: int, context: int | None) -> Iterator[Text]:
             yield line([([(text, style)], at)])
 
 
-def flowed(parts: Sequence[str], width: int) -> list[str]:
-    """Parts three columns apart, on as many lines as they need."""
+def flowed(parts: Sequence[str], width: int, between: str = "   ") -> list[str]:
+    """Parts side by side, on as many lines as they need."""
     lines: list[str] = []
     for part in parts:
-        if lines and width_of([(lines[-1], "")]) + 3 + width_of([(part, "")]) <= width:
-            lines[-1] += f"   {part}"
+        if lines and width_of([(lines[-1], "")]) + len(between) + width_of([(part, "")]) <= width:
+            lines[-1] += f"{between}{part}"
         else:
             lines += wrap(part, width)
     return lines
