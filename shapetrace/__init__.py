@@ -3,8 +3,9 @@
     trace = shapetrace.trace(model, ids)             # one forward
     with shapetrace.attach(model) as tap: ...        # around your own code
     print(shapetrace.compare(before, after))         # two traces
+    print(shapetrace.compare_values(a, b, ids))      # two models: where do their values part?
 
-torch is not imported until `trace` or `attach` is used.
+torch is not imported until `trace`, `attach` or `compare_values` is used.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .diff import Change, Diff, compare
+from .diff.divergence import Divergence, ValuesDiff
 from .errors import FileError, InputError, LookupFailed, ShapetraceError, TargetError
 from .files import load
 from .records import Record
@@ -19,11 +21,13 @@ from .schema import Call, TensorMeta, Trace
 
 if TYPE_CHECKING:
     from .capture import Tap, attach, trace, trace_of
+    from .values import compare_values
 
 __all__ = [
     "Call",
     "Change",
     "Diff",
+    "Divergence",
     "FileError",
     "InputError",
     "LookupFailed",
@@ -33,8 +37,10 @@ __all__ = [
     "TargetError",
     "TensorMeta",
     "Trace",
+    "ValuesDiff",
     "attach",
     "compare",
+    "compare_values",
     "load",
     "trace",
     "trace_of",
@@ -48,6 +54,10 @@ def __getattr__(name: str) -> Any:
         from . import capture
 
         return getattr(capture, name)
+    if name == "compare_values":
+        from .values import compare_values
+
+        return compare_values
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
