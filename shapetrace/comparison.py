@@ -100,7 +100,7 @@ def diff(
     what = content(format, output)
     letters = {"B": B, "T": T, "S": S, "C": C, "H": H, "F": F, "V": V, "L": L}
     options = tuple(f"--{letter}={text}" for letter, text in letters.items() if text is not None)
-    by_value = {"--weights": weights, "--rtol": rtol, "--atol": atol}
+    by_value: dict[str, object] = {"--weights": weights, "--rtol": rtol, "--atol": atol}
     if values:
         refuse_with("--values", {"--exact": exact, "--only": only, "--ignore": ignore, "--unified": unified})
         refuse_with("--values", {"--format json": what == "json"})

@@ -63,8 +63,8 @@ class ValuesDiff(msgspec.Struct, frozen=True):
     before, after   the headers of the traces, without their calls
     weights         what was done with the weights, in words
     inputs          what was done with the inputs, in words
-    diverging       all tensors that diverge, in the order of before; those `within` a module that gives the same are apart
-    within          tensors that differ inside of a module whose results are the same: no difference comes of them
+    diverging       all tensors that diverge, in the order of before
+    within          tensors that differ and of which only what is the same is made: they are not where the models part
     same            how many correspond and are the same
     uncompared      how many correspond and cannot be compared: steps of other shapes, numbers against booleans
     alone           what stands on one side only between the first that diverges and the last same one before it

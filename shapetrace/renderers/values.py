@@ -105,11 +105,11 @@ def measured(each: Divergence) -> Iterator[str]:
 
 def where(extreme: Extreme) -> str:
     index = ",".join(map(str, extreme.index))
-    return f"{number(extreme.difference)} at [{index}]: {number(extreme.before)} → {number(extreme.after)}"
+    return f"{number(extreme.difference)} at [{index}]: {number(extreme.before, 7)} → {number(extreme.after, 7)}"
 
 
-def number(value: complex | float) -> str:
-    return f"{value:.4g}"
+def number(value: complex | float, digits: int = 4) -> str:
+    return f"{value:.{digits}g}"
 
 
 def largest(each: Divergence) -> str:

@@ -36,7 +36,7 @@ def compare_values(
     after_model: nn.Module,
     /,
     *args: Any,
-    weights: Weights = "copy",
+    weights: Weights = "own",
     rtol: float | None = None,
     atol: float | None = None,
     seed: int = 0,
@@ -44,10 +44,10 @@ def compare_values(
 ) -> ValuesDiff:
     """Where two models part that are given the same inputs, `args` and `kwargs` of the first.
 
-    The second is given them by the same names, or else in the same places. It is copies that run; neither model changes.
+    The second is given them by the same names, or else in the same places. Copies run; neither model changes.
 
-    weights      "copy": a copy of the second gets the weights of the first, by name and shape, and what is left by the
-                 order of equal shapes; "own": it has its own. Or a function of your own, which is given copies of both
+    weights      "own": each has its own; "copy": a copy of the second gets the weights of the first, by name and shape,
+                 and what is left by the order of equal shapes. Or a function of your own, which is given copies of both
                  models and puts the weights of the first into the second
     rtol, atol   tolerances; those of `torch.testing` for the dtype if None
     seed         of torch's random numbers, for each run
@@ -93,11 +93,11 @@ def compare(
     with undisturbed():
         second = copied(after.model)
         done = weighed(before.model, second, weights)
-        traces = []
+        traces: list[Trace] = []
         for side, model in ((before, before.model), (after, second)):
             torch.manual_seed(seed)
             traces.append(side.traced(model))
-        runs = Runs(*traces, rtol, atol)
+        runs = Runs(traces[0], traces[1], rtol, atol)
         for side, model, run in ((before, before.model, runs.keep), (after, second, runs.compare)):
             torch.manual_seed(seed)
             run(copied(model), *again(side.inputs))

@@ -36,7 +36,7 @@ class Runs:
         self.ours, self.theirs = results(before), results(after)
         self.strange = [Strange(), Strange()]
         self.kept: dict[int, Tensor] = {}
-        self.outcomes: dict[Pair, bool | None | Divergence] = {}
+        self.outcomes: dict[Pair, bool | Divergence | None] = {}
         left, right = numbered(self.ours), numbered(self.theirs)
         self.all = [(place(left, one), place(right, other), one, other) for one, other in pairs(before, after)]
         self.other = {a: b for a, b, *_ in self.all if a is not None and b is not None}
@@ -84,7 +84,7 @@ class Runs:
             seen = msgspec.structs.replace(seen, inf=known[number])
         self.strange[side] = seen
 
-    def outcome(self, a: int, b: int, before: Tensor, after: Tensor) -> bool | None | Divergence:
+    def outcome(self, a: int, b: int, before: Tensor, after: Tensor) -> bool | Divergence | None:
         one, other = self.ours[a], self.theirs[b]
         if not comparable(before, after):
             return None
@@ -106,7 +106,7 @@ class Runs:
             msgspec.structs.replace(self.after, calls=()),
             "",
             "",
-            tuple(once(out for _, out in diverging)),
+            tuple(named(list(once(out for _, out in diverging)))),
             tuple(once(within)),
             sum(out is True for out in self.outcomes.values()),
             sum(out is None for out in self.outcomes.values()),
@@ -136,6 +136,22 @@ def once(found: Iterable[Divergence]) -> Iterable[Divergence]:
         same.setdefault(number if None in key else key, []).append(each)
     for alike in same.values():
         yield max(alike, key=lambda each: (bool(each.before.role), bool(each.before.name)))
+
+
+def named(found: list[Divergence]) -> list[Divergence]:
+    """Without the steps that have no name and lead to a tensor that has one: `k.view(…)` on the way to k."""
+    told: set[tuple[str, int | None]] = set()
+    kept: list[Divergence] = []
+    for each in reversed(found):
+        record = each.before
+        is_step = record.call.kind == "function" and not record.name and not record.role
+        if is_step and (record.path, record.tensor.number) in told:
+            told.update((record.path, tensor.number) for tensor in record.call.inputs.values())
+            continue
+        kept.append(each)
+        if record.name or record.role:
+            told.update((record.path, tensor.number) for tensor in record.call.inputs.values())
+    return kept[::-1]
 
 
 def results(trace: Trace) -> list[Record]:
