@@ -3,7 +3,7 @@
 cli    check    pytest_plugin    wire the layers
 golden
 renderers                        rich only here
-capture    targets    passes     torch only in capture and targets
+capture    targets    passes     torch only in capture, targets and values
 schema    files    records    letters    msgspec and the standard library
 errors
 """
@@ -30,12 +30,14 @@ MAY_IMPORT = {
     "diff": "msgspec errors schema records letters passes",
     "capture": "msgspec torch errors schema records letters passes",
     "targets": "msgspec torch errors schema letters capture",
+    "values": "msgspec torch errors schema records passes diff capture",
     "renderers": "msgspec rich errors schema files records passes diff",
     "view": "msgspec errors schema files streams renderers",
     "golden": "msgspec errors schema files diff renderers",
     "check": "msgspec errors files streams targets golden",
     "options": "typer targets renderers",
-    "comparison": "typer errors schema files streams targets diff renderers options",
+    "valuation": "msgspec errors streams targets diff values",
+    "comparison": "typer errors schema files streams targets diff renderers options valuation",
     "__init__": "errors schema files records",
     "pytest_plugin": "pytest errors schema files golden",
     "cli": "msgspec typer __init__ errors files streams view targets renderers check options comparison",
@@ -49,6 +51,7 @@ LATER = {
     ("schema", "files"): "trace.save(path) writes a file",
     ("schema", "renderers"): "print(trace) shows it",
     ("diff", "renderers"): "print(diff) shows it",
+    ("__init__", "values"): "and when two are run",
     ("__init__", "capture"): "torch is imported when a model is recorded, not before",
     ("__init__", "diff"): "pytest imports the package at each start, to find the plugin",
 }

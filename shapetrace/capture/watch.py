@@ -31,10 +31,10 @@ class Detail(msgspec.Struct, frozen=True):
 class Watch:
     """Watches a model, from `__enter__` to `__exit__`."""
 
-    def __init__(self, model: nn.Module, detail: Detail) -> None:
+    def __init__(self, model: nn.Module, detail: Detail, recorder: Recorder | None = None) -> None:
         self.model = model
         self.detail = detail
-        self.recorder = Recorder()
+        self.recorder = recorder or Recorder()
         self.hooks = HookRegistry(model, self.recorder, self.aside)
         self.functions = FunctionCalls(self.recorder, materialise=detail.materialise) if detail.functions else None
         self.ops = OpCalls(self.recorder) if detail.ops else None

@@ -14,8 +14,9 @@ from .output import html
 from .style import Style
 from .table import table
 from .tree import tree, tree_lines
+from .values import values
 
-__all__ = ["CONTEXT", "FORMATS", "Style", "changes", "changes_json", "copy_list", "notebook", "render"]
+__all__ = ["CONTEXT", "FORMATS", "Style", "changes", "changes_json", "copy_list", "notebook", "render", "values"]
 
 FORMATS: dict[str, Callable[[Trace, Style], str]] = {
     "tree": tree,

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -29,9 +31,10 @@ from .inputs import parse
 from .place import Place, importable
 
 if TYPE_CHECKING:
+    from ..capture.naming import Sourcing
     from .ready import Ready
 
-__all__ = ["Raised", "Request", "find", "own_traceback", "record"]
+__all__ = ["Raised", "Request", "find", "made", "own_traceback", "record", "sources"]
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -74,23 +77,11 @@ def record(request: Request) -> Trace:
     Raises `Raised` from an exception of the user's own code, and other kinds of `ShapetraceError` for what is wrong in
     the request.
     """
-    specs = [parse(text) for text in request.inputs]
-    sizes_in(request.axes)  # refused, if it cannot be read, before anything slow begins
-    target, own = split(request.target)
-    place = find(target)
-    if own:
-        place = msgspec.structs.replace(place, target=f"{place.target}{request.target[len(target) :]}")
-    from ..capture import record as record_forward  # torch, from here on
-    from ..capture import trace_of
-    from .again import source
-    from .ready import make
+    with made(request) as (place, ready):
+        from ..capture import record as record_forward
+        from ..capture import trace_of
 
-    with importable(place.folder):
-        ready = make(
-            place, (*request.options, *own), specs, seed=request.seed, others=request.others, given=request.given
-        )
         try:
-            sources = [lambda plain: source(ready, plain)]
             recorded = record_forward(
                 ready.model,
                 ready.args,
@@ -98,7 +89,7 @@ def record(request: Request) -> Trace:
                 ops=request.ops,
                 materialise=request.materialise,
                 axes=request.axes or True,
-                sources=sources,
+                sources=sources(ready),
             )
         except KeyboardInterrupt:
             raise
@@ -108,6 +99,32 @@ def record(request: Request) -> Trace:
                 raise  # before anything of the user's ran
             raise failure(place, ready, with_header(partial, place, ready, request.seed)) from error
         return with_header(recorded, place, ready, request.seed)
+
+
+@contextmanager
+def made(request: Request) -> Iterator[tuple[Place, Ready]]:
+    """The model of what was asked for, ready to run; in the block it can import what stands beside it.
+
+    Raises as `record` does.
+    """
+    specs = [parse(text) for text in request.inputs]
+    sizes_in(request.axes)  # refused, if it cannot be read, before anything slow begins
+    target, own = split(request.target)
+    place = find(target)
+    if own:
+        place = msgspec.structs.replace(place, target=f"{place.target}{request.target[len(target) :]}")
+    from .ready import make  # torch, from here on
+
+    options = (*request.options, *own)
+    with importable(place.folder):
+        yield place, make(place, options, specs, seed=request.seed, others=request.others, given=request.given)
+
+
+def sources(ready: Ready) -> list[Sourcing]:
+    """How its builder makes it again at other sizes."""
+    from .again import source
+
+    return [lambda plain: source(ready, plain)]
 
 
 def failure(place: Place, ready: Ready, partial: Trace) -> Raised:

@@ -1,0 +1,100 @@
+"""What a comparison of two models in value says, as data that knows no torch."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..records import Record
+from ..schema import Trace
+
+__all__ = ["Apart", "Divergence", "Extreme", "Strange", "Tolerance", "ValuesDiff"]
+
+
+class Tolerance(msgspec.Struct, frozen=True):
+    """|after - before| ≤ absolute + relative · |before| is the same, as `torch.testing.assert_close` has it."""
+
+    relative: float
+    absolute: float
+
+
+class Extreme(msgspec.Struct, frozen=True):
+    """A difference, and where it is: the index, and what stands there before and after."""
+
+    difference: float
+    index: tuple[int, ...]
+    before: complex | float
+    after: complex | float
+
+
+class Apart(msgspec.Struct, frozen=True):
+    """How two tensors of one shape differ.
+
+    elements   how many there are, of which so many are `differing`
+    absolute   the largest |after - before|; infinite where one alone is NaN or infinite
+    relative   the largest |after - before| / |before|, where before is not 0; None if it is everywhere
+    tolerance  by which they differ
+    """
+
+    elements: int
+    differing: int
+    absolute: Extreme
+    relative: Extreme | None
+    tolerance: Tolerance
+
+
+class Divergence(msgspec.Struct, frozen=True):
+    """Two tensors that correspond and are not the same. `apart` is None if their shapes differ."""
+
+    before: Record
+    after: Record
+    apart: Apart | None
+
+
+class Strange(msgspec.Struct, frozen=True):
+    """Where NaN, and where inf, are first met on one side; None where they are not."""
+
+    nan: Record | None = None
+    inf: Record | None = None
+
+
+class ValuesDiff(msgspec.Struct, frozen=True):
+    """What two models make of the same inputs; false if that is the same.
+
+    before, after   the headers of the traces, without their calls
+    weights         what was done with the weights, in words
+    inputs          what was done with the inputs, in words
+    diverging       all tensors that diverge, in the order of before
+    within          tensors that differ and of which only what is the same is made: they are not where the models part
+    same            how many correspond and are the same
+    uncompared      how many correspond and cannot be compared: steps of other shapes, numbers against booleans
+    alone           what stands on one side only between the first that diverges and the last same one before it
+    strange         where NaN and inf start, before and after
+    """
+
+    before: Trace
+    after: Trace
+    weights: str
+    inputs: str
+    diverging: tuple[Divergence, ...] = ()
+    within: tuple[Divergence, ...] = ()
+    same: int = 0
+    uncompared: int = 0
+    alone: tuple[tuple[Record | None, Record | None], ...] = ()
+    strange: tuple[Strange, Strange] = (Strange(), Strange())
+
+    @property
+    def first(self) -> Divergence | None:
+        """The first tensor that diverges, from which on the models part."""
+        return self.diverging[0] if self.diverging else None
+
+    def __bool__(self) -> bool:
+        return bool(self.diverging)
+
+    def __str__(self) -> str:
+        from ..renderers import values
+
+        return values(self)
+
+    def __repr__(self) -> str:
+        targets = f"{self.before.target} and {self.after.target}"
+        return f"<ValuesDiff of {targets}: {len(self.diverging)} tensors diverge; print it to see where>"

@@ -1,0 +1,73 @@
+"""`shapetrace diff --values`: two targets made, and run against each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from .errors import TargetError
+from .streams import aside
+
+if TYPE_CHECKING:
+    from .diff.divergence import ValuesDiff
+    from .values import Side, Weights
+
+__all__ = ["Valued", "values_of"]
+
+
+class Valued(msgspec.Struct, frozen=True):
+    """What to compare, as it was written: two targets, and the options of both."""
+
+    before: str
+    after: str
+    options: tuple[str, ...]
+    seed: int
+    weights: str | None
+    rtol: float | None
+    atol: float | None
+
+
+def values_of(asked: Valued) -> ValuesDiff:
+    for text in (asked.before, asked.after):
+        if text.endswith(".jsonl") or Path(text).is_file():
+            raise TargetError(f"{text} is a trace, which holds no values; --values runs two models")
+    from .targets.blame import blame
+    from .values import compare
+
+    with aside():
+        weights = weights_of(asked.weights)
+        before, after = side(asked, asked.before), side(asked, asked.after)
+        with blame(f"{asked.before} against {asked.after}: one of them raised this when it was run"):
+            return compare(
+                before, after, weights=weights, rtol=asked.rtol, atol=asked.atol, seed=asked.seed, refill=True
+            )
+
+
+def side(asked: Valued, target: str) -> Side:
+    """The model of a target and its inputs. What stands beside it is not to be imported by the other: it is made
+    alone, and what it imports while it runs must be importable without that."""
+    from .targets import Request, made, sources
+    from .values import Inputs, Side
+
+    with made(Request(target, asked.options, seed=asked.seed)) as (place, ready):
+        return Side(ready.model, Inputs(ready.args, ready.kwargs), place.target, sources(ready))
+
+
+def weights_of(how: str | None) -> Weights:
+    if how is None or how == "own":
+        return "own"
+    if how == "copy":
+        return "copy"
+    if ":" not in how:
+        raise TargetError(f"--weights is copy, own or file.py:function, not {how!r}")
+    from .targets import find
+    from .targets.place import importable
+
+    place = find(how)
+    with importable(place.folder):
+        found: Any = place.load()
+    if not callable(found):
+        raise TargetError(f"{how} is of type {type(found).__name__}; it must be a function(before, after)")
+    return found  # type: ignore[no-any-return]

@@ -1,0 +1,120 @@
+"""Run two models on the same inputs and find the first tensor in which they part.
+
+Each side runs twice: for its trace, by which tensors are paired, and for the values. Those of the first side are kept,
+of each tensor that has a counterpart; when the second has made that one they are compared and let go. So at most the
+activations of one model are held at a time, and beside the models two copies of their weights. Fused attention runs
+written out, so that its scores and weights are compared, too.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+import torch
+from torch import nn
+
+from ..capture import record
+from ..capture.copied import Copies, copied
+from ..capture.naming import Sourcing
+from ..capture.undisturbed import undisturbed
+from ..diff.divergence import ValuesDiff
+from ..schema import Trace
+from .inputs import Inputs, fitted, refilled
+from .runs import Runs
+from .weights import copy_weights
+
+__all__ = ["Inputs", "Side", "Weights", "compare", "compare_values"]
+
+Weights = Literal["own", "copy"] | Callable[[nn.Module, nn.Module], object]
+
+
+def compare_values(
+    before_model: nn.Module,
+    after_model: nn.Module,
+    /,
+    *args: Any,
+    weights: Weights = "own",
+    rtol: float | None = None,
+    atol: float | None = None,
+    seed: int = 0,
+    **kwargs: Any,
+) -> ValuesDiff:
+    """Where two models part that are given the same inputs, `args` and `kwargs` of the first.
+
+    The second is given them by the same names, or else in the same places. Copies run; neither model changes.
+
+    weights      "own": each has its own; "copy": a copy of the second gets the weights of the first, by name and shape,
+                 and what is left by the order of equal shapes. Or a function of your own, which is given copies of both
+                 models and puts the weights of the first into the second
+    rtol, atol   tolerances; those of `torch.testing` for the dtype if None
+    seed         of torch's random numbers, for each run
+    """
+    given = Inputs(args, kwargs)
+    theirs = fitted(before_model, after_model, given)
+    sides = Side(before_model, given), Side(after_model, theirs)
+    return compare(*sides, weights=weights, rtol=rtol, atol=atol, seed=seed)
+
+
+class Side(NamedTuple):
+    """A model and its inputs; as what it was asked for, if not by its class; and how it can be built at other sizes."""
+
+    model: nn.Module
+    inputs: Inputs
+    target: str = ""
+    sources: Sequence[Sourcing] = ()
+
+    def traced(self, model: nn.Module) -> Trace:
+        args, kwargs = again(self.inputs)
+        found = record(copied(model), args, kwargs, materialise=True, sources=self.sources)
+        return msgspec.structs.replace(found, target=self.target or found.target)
+
+
+def compare(
+    before: Side,
+    after: Side,
+    *,
+    weights: Weights = "own",
+    rtol: float | None = None,
+    atol: float | None = None,
+    seed: int = 0,
+    refill: bool = False,
+) -> ValuesDiff:
+    """`compare_values`, for two models that each have inputs.
+
+    refill   whether the second's own only say what it takes: the values are those of the first
+    """
+    inputs = "the same"
+    if refill:
+        own, inputs = refilled(before.model, after.model, before.inputs, after.inputs)
+        after = after._replace(inputs=own)
+    with undisturbed():
+        second = copied(after.model)
+        done = weighed(before.model, second, weights)
+        traces: list[Trace] = []
+        for side, model in ((before, before.model), (after, second)):
+            torch.manual_seed(seed)
+            traces.append(side.traced(model))
+        runs = Runs(traces[0], traces[1], rtol, atol)
+        for side, model, run in ((before, before.model, runs.keep), (after, second, runs.compare)):
+            torch.manual_seed(seed)
+            run(copied(model), *again(side.inputs))
+    return msgspec.structs.replace(runs.found(), weights=done, inputs=inputs)
+
+
+def weighed(before: nn.Module, after: nn.Module, weights: Weights) -> str:
+    if weights == "own":
+        return "each its own"
+    if weights == "copy":
+        return copy_weights(before, after)
+    assert callable(weights)
+    weights(copied(before), after)
+    return f"put in by {getattr(weights, '__name__', 'a function')}"
+
+
+def again(inputs: Inputs) -> Inputs:
+    """A copy: a forward may change what it is given, as a cache."""
+    with Copies(lambda tensor, _: tensor.detach().clone().requires_grad_(tensor.requires_grad)):
+        return Inputs(*copy.deepcopy((inputs.args, inputs.kwargs)))

@@ -1,0 +1,75 @@
+"""Two tensors compared, element by element."""
+
+from __future__ import annotations
+
+from itertools import dropwhile
+
+import torch
+from torch import Tensor
+from torch.testing._comparison import default_tolerances
+
+from ..diff.divergence import Apart, Extreme, Tolerance
+
+__all__ = ["apart", "arranged", "comparable", "tolerance"]
+
+Axes = tuple[str | int, ...]
+
+
+def tolerance(before: Tensor, after: Tensor, rtol: float | None, atol: float | None) -> Tolerance:
+    """As given, or else that of `torch.testing` for the coarser of the two dtypes."""
+    relative, absolute = default_tolerances(before.dtype, after.dtype)
+    return Tolerance(relative if rtol is None else rtol, absolute if atol is None else atol)
+
+
+def comparable(before: Tensor, after: Tensor) -> bool:
+    """Whether both are numbers, or both true and false; a sparse or nested tensor is compared with none."""
+    plain = all(each.layout == torch.strided and not each.is_nested and not each.is_meta for each in (before, after))
+    return plain and (before.dtype == torch.bool) == (after.dtype == torch.bool)
+
+
+def arranged(after: Tensor, like: Tensor, ours: Axes, theirs: Axes) -> Tensor:
+    """`after` with its dims in the order of before, where both have the same axes and each once; and with as many dims
+    of size 1 in front as `like`, the tensor before, has."""
+    is_other_order = ours != theirs and sorted(map(str, ours)) == sorted(map(str, theirs))
+    if is_other_order and len(set(ours)) == len(ours) and all(type(axis) is str for axis in ours):
+        return after.permute([theirs.index(axis) for axis in ours])
+    if after.dim() != like.dim() and stripped(after) == stripped(like):
+        return after.reshape(like.shape)
+    return after
+
+
+def stripped(tensor: Tensor) -> list[int]:
+    """The shape without the dims of size 1 that it begins with."""
+    return list(dropwhile(lambda size: size == 1, tensor.shape))
+
+
+def apart(before: Tensor, after: Tensor, allowed: Tolerance) -> Apart | None:
+    """How two tensors of one shape differ; None if they are the same. NaN is the same as NaN.
+
+    Masks that are each other's opposite are the same: some say True where a query may see a key, some where not.
+    """
+    if before.dtype == torch.bool and torch.equal(before, ~after):
+        return None
+    wide = torch.complex128 if before.is_complex() or after.is_complex() else torch.float64
+    one, other = before.to(wide), after.to(device=before.device, dtype=wide)
+    is_same = torch.isclose(other, one, rtol=allowed.relative, atol=allowed.absolute, equal_nan=True)
+    if bool(is_same.all()):
+        return None
+    difference = (other - one).abs().masked_fill(is_same, 0).nan_to_num(nan=torch.inf, posinf=torch.inf)
+    ratio = difference / one.abs()
+    ratio = ratio.masked_fill(is_same | (one == 0) | one.isinf() | ratio.isnan(), -1)
+    relative = extreme(ratio, one, other)
+    return Apart(
+        one.numel(),
+        int((~is_same).sum()),
+        extreme(difference, one, other),
+        relative if relative.difference >= 0 else None,
+        allowed,
+    )
+
+
+def extreme(differences: Tensor, one: Tensor, other: Tensor) -> Extreme:
+    """The largest, and of equal ones the first."""
+    flat = int(differences.flatten().argmax())
+    index = tuple(int(place) for place in torch.unravel_index(torch.tensor(flat), differences.shape))
+    return Extreme(float(differences[index]), index, one[index].item(), other[index].item())

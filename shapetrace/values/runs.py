@@ -1,0 +1,176 @@
+"""The values of two runs, brought together: those of the first are kept until the second has its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+import torch
+from torch import Tensor, nn
+
+from ..capture.heard import heard
+from ..diff import pairs
+from ..diff.divergence import Divergence, Strange, ValuesDiff
+from ..errors import ShapetraceError
+from ..records import Record, records
+from ..schema import Trace
+from .effects import without_effect
+from .elements import apart, arranged, comparable, tolerance
+
+__all__ = ["Runs"]
+
+Pair = tuple[int, int]
+"""Of results: their numbers before and after, counted in the order in which calls end."""
+
+
+class Runs:
+    """Holds what two traced models make, for `keep` and then `compare` to run them once more.
+
+    `outcomes` says of each pair how it came out: True for the same, None if it cannot be compared.
+    """
+
+    def __init__(self, before: Trace, after: Trace, rtol: float | None, atol: float | None) -> None:
+        self.before, self.after = before, after
+        self.rtol, self.atol = rtol, atol
+        self.ours, self.theirs = results(before), results(after)
+        self.strange = [Strange(), Strange()]
+        self.kept: dict[int, Tensor] = {}
+        self.outcomes: dict[Pair, bool | Divergence | None] = {}
+        left, right = numbered(self.ours), numbered(self.theirs)
+        self.all = [(place(left, one), place(right, other), one, other) for one, other in pairs(before, after)]
+        self.other = {a: b for a, b, *_ in self.all if a is not None and b is not None}
+        if not self.other:
+            raise ShapetraceError(f"no tensor of {before.target} corresponds to one of {after.target}")
+
+    def keep(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """The first run: a copy of each tensor that has a counterpart, for what follows may write to it."""
+        count = 0
+
+        def hear(tensor: Tensor) -> None:
+            nonlocal count
+            self.look(0, self.ours, count, tensor)
+            if count in self.other:
+                self.kept[count] = tensor.detach().clone()
+            count += 1
+
+        heard(model, args, kwargs, hear, materialise=True)
+        refuse_other(self.before, len(self.ours), count)
+
+    def compare(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """The second run: each tensor against its counterpart, of which then nothing is kept."""
+        back = {b: a for a, b in self.other.items()}
+        count = 0
+
+        def hear(tensor: Tensor) -> None:
+            nonlocal count
+            self.look(1, self.theirs, count, tensor)
+            if count in back:
+                a = back[count]
+                self.outcomes[a, count] = self.outcome(a, count, self.kept.pop(a), tensor.detach())
+            count += 1
+
+        heard(model, args, kwargs, hear, materialise=True)
+        refuse_other(self.after, len(self.theirs), count)
+
+    def look(self, side: int, known: list[Record], number: int, tensor: Tensor) -> None:
+        """Note where NaN and inf are first."""
+        seen = self.strange[side]
+        if number >= len(known) or not tensor.is_floating_point() or tensor.layout != torch.strided or tensor.is_meta:
+            return
+        if seen.nan is None and bool(tensor.isnan().any()):
+            seen = msgspec.structs.replace(seen, nan=known[number])
+        if seen.inf is None and bool(tensor.isinf().any()):
+            seen = msgspec.structs.replace(seen, inf=known[number])
+        self.strange[side] = seen
+
+    def outcome(self, a: int, b: int, before: Tensor, after: Tensor) -> bool | Divergence | None:
+        one, other = self.ours[a], self.theirs[b]
+        if not comparable(before, after):
+            return None
+        after = arranged(after, before, one.axes, other.axes)
+        if before.shape != after.shape:  # a step may be taken in another way, what a module gives may not
+            return Divergence(one, other, None) if one.call.kind == other.call.kind == "module" else None
+        found = apart(before, after, tolerance(before, after, self.rtol, self.atol))
+        return True if found is None else Divergence(one, other, found)
+
+    def found(self) -> ValuesDiff:
+        """What came of it, once both have run."""
+        same = {a for (a, _), out in self.outcomes.items() if out is True}
+        vain = without_effect(self.before, self.ours, same)
+        apart_ = [(a, out) for (a, _), out in sorted(self.outcomes.items()) if isinstance(out, Divergence)]
+        diverging = [(a, out) for a, out in apart_ if a not in vain]
+        within = (out for a, out in apart_ if a in vain)
+        return ValuesDiff(
+            msgspec.structs.replace(self.before, calls=()),
+            msgspec.structs.replace(self.after, calls=()),
+            "",
+            "",
+            tuple(named(list(once(out for _, out in diverging)))),
+            tuple(once(within)),
+            sum(out is True for out in self.outcomes.values()),
+            sum(out is None for out in self.outcomes.values()),
+            tuple(self.alone(diverging[0][0])) if diverging else (),
+            (self.strange[0], self.strange[1]),
+        )
+
+    def alone(self, first: int) -> Iterator[tuple[Record | None, Record | None]]:
+        """What has no counterpart, between the first that diverges and what corresponds before it."""
+        at = next(number for number, (a, b, *_) in enumerate(self.all) if a == first and b is not None)
+        start = at
+        while start and (self.all[start - 1][0] is None or self.all[start - 1][1] is None):
+            start -= 1
+        for a, b, one, other in self.all[start:at]:
+            if (a is None) != (b is None):
+                yield one, other
+
+
+def once(found: Iterable[Divergence]) -> Iterable[Divergence]:
+    """Each tensor once, where it was first: under the first name that comes with a role, or else under the first name.
+
+    What a module gives is what a function in it made, and the module around it gives that again.
+    """
+    same: dict[object, list[Divergence]] = {}
+    for number, each in enumerate(found):
+        key = (each.before.tensor.number, each.after.tensor.number, each.apart)
+        same.setdefault(number if None in key else key, []).append(each)
+    for alike in same.values():
+        yield max(alike, key=lambda each: (bool(each.before.role), bool(each.before.name)))
+
+
+def named(found: list[Divergence]) -> list[Divergence]:
+    """Without the steps that have no name and lead to a tensor that has one: `k.view(…)` on the way to k."""
+    told: set[tuple[str, int | None]] = set()
+    kept: list[Divergence] = []
+    for each in reversed(found):
+        record = each.before
+        is_step = record.call.kind == "function" and not record.name and not record.role
+        if is_step and (record.path, record.tensor.number) in told:
+            told.update((record.path, tensor.number) for tensor in record.call.inputs.values())
+            continue
+        kept.append(each)
+        if record.name or record.role:
+            told.update((record.path, tensor.number) for tensor in record.call.inputs.values())
+    return kept[::-1]
+
+
+def results(trace: Trace) -> list[Record]:
+    """What calls gave, in the order in which they ended."""
+    return [record for record in records(trace) if not record.is_input and record.materialised]
+
+
+def numbered(found: list[Record]) -> dict[tuple[int, str], int]:
+    return {(id(record.call), record.key): number for number, record in enumerate(found)}
+
+
+def place(numbers: dict[tuple[int, str], int], record: Record | None) -> int | None:
+    if record is None or record.is_input or not record.materialised:
+        return None
+    return numbers.get((id(record.call), record.key))
+
+
+def refuse_other(trace: Trace, expected: int, count: int) -> None:
+    if count != expected:
+        raise ShapetraceError(
+            f"{trace.target} gave {expected} tensors in one run and {count} in the next: it must run the same way twice"
+        )

@@ -1,0 +1,113 @@
+"""`shapetrace diff --values`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shapetrace.cli import main
+
+Run = Callable[..., tuple[int, str, str]]
+
+NETS = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, name):
+        super().__init__()
+        self.linear = nn.Linear(3, 3, bias=False)
+        self.name = name
+        self.linear.weight.data.fill_(1.0 if name == "x" else 2.0)
+
+    def forward(self, **inputs):
+        y = self.linear(inputs[self.name])
+        return y
+
+def old(): return Net("x"), (), {"x": torch.ones(2, 3)}
+def new(): return Net("z"), (), {"z": torch.zeros(2, 3)}
+def failing(): return Net("x"), (), {"z": torch.zeros(2, 3)}
+
+def port(before, after):
+    after.linear.weight.data.copy_(before.linear.weight)
+"""
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    (tmp_path / "nets.py").write_text(NETS)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        status = main(["diff", *words])
+        return status, *capsys.readouterr()
+
+    return run
+
+
+def test_the_first_tensor_that_diverges_is_shown_and_the_status_is_1(run: Run) -> None:
+    # on the ones of old the linear layers give 3 · 1 and 3 · 2
+    assert run("nets.py:old", "nets.py:new", "--values", "--width", "80") == (
+        1,
+        "--- nets.py:old  Net\n"
+        "+++ nets.py:new  Net\n"
+        "    inputs   x as z\n"
+        "    weights  each its own\n"
+        "!   y  [B,3]\n"
+        "      the first tensor that diverges: 6 of 6 elements, rtol 1.3e-06, atol 1e-05\n"
+        "      largest absolute difference  3 at [0,0]: 3 → 6\n"
+        "      largest relative difference  1 at [0,0]: 3 → 6\n"
+        "1 diverge · 0 same\n",
+        "",
+    )
+
+
+@pytest.mark.parametrize(("how", "said"), [("copy", "1 copied"), ("nets.py:port", "put in by port")])
+def test_with_the_same_weights_they_are_the_same_and_the_status_is_0(run: Run, how: str, said: str) -> None:
+    status, out, err = run("nets.py:old", "nets.py:new", "--values", "--weights", how)
+    assert (status, out.splitlines()[3:], err) == (0, [f"    weights  {said}", "3 same"], "")
+
+
+def test_within_a_tolerance_they_are_the_same(run: Run) -> None:
+    status, _, _ = run("nets.py:old", "nets.py:new", "--values", "--rtol", "1")
+    assert status == 0
+
+
+def test_it_is_written_to_a_file(run: Run, tmp_path: Path) -> None:
+    words = ("nets.py:old", "nets.py:old", "--values", "--output", "same.txt")
+    assert run(*words) == (0, "", "same.txt: written, nets.py:old against nets.py:old\n")
+    assert (tmp_path / "same.txt").read_text().endswith("\n3 same\n")
+
+
+def test_a_model_that_raises_is_trouble(run: Run) -> None:
+    status, out, err = run("nets.py:old", "nets.py:failing", "--values")
+    assert (status, out) == (2, "")
+    assert "KeyError: 'x'" in err
+    assert err.endswith("\nshapetrace: nets.py:old against nets.py:failing: one of them raised this when it was run\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["a.jsonl", "gpt", "--values"], "a.jsonl is a trace, which holds no values; --values runs two models"),
+        (["gpt", "gpt", "--values", "--weights", "same"], "--weights is copy, own or file.py:function, not 'same'"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(run: Run, words: list[str], said: str) -> None:
+    assert run(*words) == (2, "", f"shapetrace: {said}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--values", "--exact"], "--values compares values and does not go with --exact."),
+        (["--values", "--format", "json"], "--values compares values and does not go with --format json."),
+        (["--weights", "copy"], "--weights goes with --values."),
+        (["--rtol", "1", "--atol", "1"], "--rtol, --atol go with --values."),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(run: Run, words: list[str], said: str) -> None:
+    status, out, err = run("gpt", "gpt", *words)
+    assert (status, out, err.splitlines()[0]) == (2, "", f"shapetrace: Invalid value: {said}")

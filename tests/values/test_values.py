@@ -1,0 +1,208 @@
+"""What a comparison of two running models says, and what it leaves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from shapetrace import ShapetraceError, ValuesDiff, compare_values
+from shapetrace.errors import InputError
+from shapetrace.renderers import Style, values
+
+
+class Net(nn.Module):
+    def __init__(self, factor: float = 2.0, offset: float = 1.0) -> None:
+        super().__init__()
+        self.factor, self.offset = factor, offset
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = x * self.factor
+        y = wide + self.offset
+        return y
+
+
+class Split(nn.Module):
+    """As Net, in another order: 2 · (x + 1/2) is 2x + 1."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = x + 0.5
+        y = wide * 2
+        return y
+
+
+X = torch.tensor([[1.0, -2.0, 4.0]])
+
+
+def text(found: ValuesDiff, *, all: bool = False) -> str:
+    return values(found, Style(width=80, color=False, all=all))
+
+
+def test_two_models_that_compute_the_same_are_the_same() -> None:
+    found = compare_values(Net(), Net(), X)
+    assert not found
+    assert text(found) == ("--- Net  Net\n+++ Net  Net\n    inputs   the same\n    weights  each its own\n3 same")
+
+
+def test_the_first_tensor_that_diverges_is_named_with_its_differences() -> None:
+    # wide is [2, -4, 8] and [2.5, -5, 10]: it differs by [0.5, 1, 2], of [2, 4, 8] a quarter each
+    assert text(compare_values(Net(2), Net(2.5), X)) == (
+        "--- Net  Net\n"
+        "+++ Net  Net\n"
+        "    inputs   the same\n"
+        "    weights  each its own\n"
+        "!   wide  [B,3]\n"
+        "      the first tensor that diverges: 3 of 3 elements, rtol 1.3e-06, atol 1e-05\n"
+        "      largest absolute difference  2 at [0,2]: 8 → 10\n"
+        "      largest relative difference  0.25 at [0,0]: 2 → 2.5\n"
+        "    after it\n"
+        "      y  [B,3]  2\n"
+        "2 diverge · 0 same"
+    )
+
+
+def test_steps_that_differ_and_come_to_the_same_are_no_divergence() -> None:
+    found = compare_values(Net(), Split(), X)
+    assert not found
+    assert [(each.before.name, each.after.name) for each in found.within] == [("wide", "wide")]
+    assert text(found).splitlines()[-1] == "1 differ without effect · 2 same"
+
+
+def test_a_tolerance_is_relative_to_the_first_side_or_absolute() -> None:
+    # |2.5x - 2x| = 0.25 · |2x|; of y = [3, -3, 9] the largest share is 1/3, and the largest difference 2
+    assert compare_values(Net(2), Net(2.5), X, rtol=0.24, atol=0)
+    assert not compare_values(Net(2), Net(2.5), X, rtol=0.34, atol=0)
+    assert compare_values(Net(2), Net(2.5), X, rtol=0, atol=1.9)
+    assert not compare_values(Net(2), Net(2.5), X, rtol=0, atol=2)
+
+
+def test_it_is_said_where_nan_starts_and_on_which_side() -> None:
+    found = compare_values(Net(), Net(float("nan")), X)
+    before, after = found.strange
+    assert before.nan is None
+    assert after.nan is not None
+    assert after.nan.name == "wide"
+    assert "    NaN starts after at wide\n" in text(found)
+    assert "largest absolute difference  inf at [0,0]: 2 → nan\n" in text(found)
+
+
+def test_nan_in_the_same_places_is_the_same() -> None:
+    assert not compare_values(Net(float("nan")), Net(float("nan")), X)
+
+
+def test_the_sides_swapped_part_at_the_same_tensor() -> None:
+    one, other = compare_values(Net(2), Net(3), X), compare_values(Net(3), Net(2), X)
+    assert one.first is not None
+    assert other.first is not None
+    assert (one.first.before.name, len(one.diverging)) == (other.first.before.name, len(other.diverging))
+
+
+def test_a_tensor_that_is_written_to_later_is_compared_as_it_was() -> None:
+    class Written(nn.Module):
+        def __init__(self, factor: float) -> None:
+            super().__init__()
+            self.factor = factor
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = x * 2
+            y *= self.factor
+            return y
+
+    found = compare_values(Written(1), Written(3), X)
+    assert found.first is not None
+    assert found.first.before.call.name in ("__imul__", "mul_")
+    assert found.same == 1
+
+
+# --- what is left alone ----------------------------------------------------------------------------------------------
+
+
+def dropping() -> nn.Module:
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5))
+
+
+def test_neither_the_models_nor_random_numbers_are_changed() -> None:
+    torch.manual_seed(0)
+    models, x = (dropping(), dropping()), torch.randn(5, 3)
+    kept = [{name: tensor.clone() for name, tensor in model.state_dict().items()} for model in models]
+    state = torch.get_rng_state()
+    compare_values(*models, x, weights="copy")
+    assert torch.equal(torch.get_rng_state(), state)
+    for model, before in zip(models, kept, strict=True):
+        assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+        assert [module._forward_hooks for module in model.modules()] == [{}, {}, {}, {}]
+
+
+def test_both_sides_draw_the_same_random_numbers() -> None:
+    model = dropping()
+    assert not compare_values(model, model, torch.randn(5, 3))
+
+
+# --- weights ---------------------------------------------------------------------------------------------------------
+
+
+def named(first: str, second: str) -> nn.Module:
+    model = nn.Sequential()
+    model.add_module(first, nn.Linear(3, 3))
+    model.add_module(second, nn.Linear(3, 2))
+    return model
+
+
+def test_weights_go_by_name_and_the_rest_by_the_order_of_equal_shapes() -> None:
+    found = compare_values(named("a", "b"), named("up", "b"), X, weights="copy")
+    assert (bool(found), found.weights) == (False, "4 copied")
+
+
+def test_it_is_said_which_weights_have_no_like() -> None:
+    found = compare_values(nn.Linear(3, 2), nn.Linear(3, 2, bias=False), X, weights="copy")
+    assert found.weights == "1 copied"
+    found = compare_values(nn.Linear(3, 2, bias=False), nn.Linear(3, 2), X, weights="copy")
+    assert found.weights == "1 copied, 1 of after have no like: bias"
+
+
+def test_a_function_of_ones_own_puts_the_weights_into_a_copy() -> None:
+    one, other = nn.Linear(3, 3), nn.Linear(3, 3)
+    own = other.weight.clone()
+
+    def port(before: nn.Module, after: nn.Module) -> None:
+        after.load_state_dict(before.state_dict())
+
+    found = compare_values(one, other, X, weights=port)
+    assert (bool(found), found.weights) == (False, "put in by port")
+    assert torch.equal(other.weight, own)
+
+
+# --- inputs ----------------------------------------------------------------------------------------------------------
+
+
+def takes(source: str) -> nn.Module:
+    space: dict[str, Callable[..., Tensor]] = {}
+    exec(f"def forward(self, {source}): return {source.split(',')[0]} * 2", space)
+    return type("Takes", (nn.Module,), {"forward": space["forward"]})()  # type: ignore[no-any-return]
+
+
+def test_an_input_of_another_name_goes_to_the_same_place() -> None:
+    assert not compare_values(takes("ids, mask=None"), takes("input_ids, attention_mask=None"), ids=X)
+
+
+def test_an_input_that_has_no_place_is_refused() -> None:
+    with pytest.raises(InputError) as error:
+        compare_values(takes("ids, mask=None"), takes("input_ids"), ids=X, mask=None)
+    assert str(error.value) == "Takes has no input 'mask', nor one in its place; it takes input_ids"
+
+
+def test_a_model_that_runs_otherwise_each_time_is_refused() -> None:
+    runs: list[int] = []
+
+    class Restless(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            runs.append(0)
+            for _ in runs:
+                x = x + 1
+            return x
+
+    with pytest.raises(ShapetraceError) as error:
+        compare_values(Restless(), Net(), X)
+    assert str(error.value).startswith("Restless gave 2 tensors in one run and ")
