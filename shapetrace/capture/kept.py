@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..passes.diagnosis import diagnosis
 from ..passes.failure import failing, failure
 from ..schema import Trace
 from .notes import note
@@ -54,12 +55,13 @@ def left(error: BaseException) -> Kept | None:
 def explain(error: BaseException, kept: Kept) -> None:
     """Tell an exception where in the model it was raised, by what, and what is wrong, with axes if they can be told.
 
-    For the axes the model runs again, so not at once where no function failed, and never after what ended the process.
+    For the axes the model runs again: at once where a function failed or a layer of torch, later where the user's own
+    code did, and never after what was to end the process.
     """
     if not isinstance(error, Exception) or isinstance(error, NOT_OF_SHAPES):
         kept.naming = None
     with suppress(Exception):
         index = failing(kept.trace)
         if index is not None:
-            is_function = kept.trace.calls[index].kind == "function"
-            note(error, failure(kept.named() if is_function else kept.trace))
+            can_help = kept.trace.calls[index].kind == "function" or diagnosis(kept.trace) is not None
+            note(error, failure(kept.named() if can_help else kept.trace))

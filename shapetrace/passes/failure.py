@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
+
 from ..schema import Trace
 from .diagnosis import sentence
 from .diagnosis.fault import Fault, Given, failing, fault, modules
 
 __all__ = ["failing", "failure"]
+
+WIDTH = 100
+"""Of the sentence, in columns."""
 
 MOST = 8
 """Tensors that are listed."""
@@ -27,7 +32,7 @@ def failure(trace: Trace) -> str:
     lines += table(found)
     said = sentence(found)
     if said is not None:
-        lines.append(f"  {said}")
+        lines += wrap(said, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
     return "\n".join(lines)
 
 
@@ -45,12 +50,12 @@ def ways(found: Fault) -> list[str]:
     said = [found.said(index) for index in reversed(around)]
     if len(said) > MOST_WAYS:
         said = [*said[: MOST_WAYS - 1], "…", said[-1]]
-    return [f"  in {' in '.join(said)}"] if said else []
+    return [f"  in {', in '.join(said)}"] if said else []
 
 
 def table(found: Fault) -> list[str]:
     """A line for each tensor: name, axes, shape, stride, dtype, and where it came from."""
-    given = list(found.given.values())
+    given = list({(each.name, each.tensor.number): each for each in found.given.values()}.values())
     rows = [row(found, each) for each in given[:MOST]]
     widths = [max(len(cells[at]) for cells in rows) for at in range(len(rows[0]) - 1)] if rows else []
     lines = [

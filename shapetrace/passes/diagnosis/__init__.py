@@ -8,6 +8,7 @@ where these alone do not tell.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from ...schema import Trace
 from . import broadcasting, dims, indices, joins, kinds, layers, layouts, losses, products
@@ -71,4 +72,6 @@ def diagnosis(trace: Trace) -> str | None:
 
 
 def sentence(found: Fault) -> str | None:
-    return next((said for rule in RULES if (said := rule(found)) is not None), None)
+    with suppress(Exception):  # a file may say what no torch does: axes of another number than dims, or no numbers
+        return next((said for rule in RULES if (said := rule(found)) is not None), None)
+    return None

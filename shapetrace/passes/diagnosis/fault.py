@@ -129,7 +129,8 @@ class Fault(msgspec.Struct, frozen=True):
             return f"{'parameter' if tensor.kind == 'Parameter' else 'buffer'} {tensor.name}"
         index = self.maker(tensor)
         if index is not None:
-            return f"from {self.said(index)}"
+            code, line = self.codes[index], line_of(self.trace.calls[index])
+            return f"from {line}" if line and code == given.name else f"from {self.said(index)}"
         return "input of the model" if self.is_input(tensor) else "made before"
 
     def is_input(self, tensor: TensorMeta) -> bool:

@@ -10,6 +10,9 @@ from .fault import Fault, Given, listed, product
 
 __all__ = ["crooked_view", "expanded", "invalid_shape", "repeated", "unflattened"]
 
+MOST_PARTS = 10_000
+"""Into how many parts a dim may be split, for a number to be looked for that would divide it."""
+
 
 def crooked_view(fault: Fault) -> str | None:
     """`view` on what is not contiguous: which axes it would join, and which call made it so."""
@@ -75,6 +78,8 @@ def invalid_shape(fault: Fault) -> str | None:
     parts = [x.dim(dim) for dim in old]
     if len(old) == 1 and len(new) == 2:
         size = x.shape[old[0]]
+        if not 0 < max(new) <= MOST_PARTS or min(new) < 1:
+            return None
         if size % new[0] and new[1] == size // new[0]:
             return f"{parts[0]} of {x} cannot be split into {new[0]} of equal size, {left_over(size, new[0])}"
         if size % new[1] and new[0] == size // new[1]:
@@ -87,9 +92,9 @@ def invalid_shape(fault: Fault) -> str | None:
 
 
 def left_over(size: int, by: int) -> str:
-    near = [n for n in range(1, size + 1) if size % n == 0]
-    near.sort(key=lambda n: abs(n - by))
-    return f"{size} // {by} leaves {size % by} over: take a number that divides {size}, such as {near[0]}"
+    """What is wrong with a number of heads, and the nearest one that would do."""
+    near = next((n for step in range(by) for n in (by - step, by + step) if size % n == 0), 1)
+    return f"{size} // {by} leaves {size % by} over: take a number that divides {size}, such as {near}"
 
 
 def unlike(shape: Sequence[int], sizes: Sequence[int]) -> tuple[list[int], list[int]]:
