@@ -11,6 +11,7 @@ from torch import nn
 from ..passes.roles import name_roles
 from ..schema import Trace
 from .attach import Tap, attach, recorded, trace_of
+from .kept import Kept, explain, leave, left
 from .naming import Naming, Sourcing, declared
 
 __all__ = ["Tap", "attach", "record", "trace", "trace_of"]
@@ -56,5 +57,13 @@ def record(
 
     again = partial(recorded, functions=functions, ops=ops, materialise=materialise)
     naming = Naming(model, args, kwargs, again, declared(axes), sources) if axes else None
-    plain = again(model, args, kwargs)
+    try:
+        plain = again(model, args, kwargs)
+    except BaseException as error:
+        found = left(error)
+        if found is not None:
+            kept = Kept(found.plain() if naming is None else name_roles(found.plain()), naming)
+            leave(error, kept)
+            explain(error, kept)
+        raise
     return plain if naming is None else naming.name(name_roles(plain))

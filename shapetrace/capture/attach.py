@@ -12,11 +12,11 @@ import torch
 from torch import nn
 
 from ..errors import ShapetraceError, TargetError
-from ..passes.roles import name_roles
 from ..records import Record, record_of
 from ..schema import Trace
+from .kept import Kept, explain, leave, left
 from .naming import Naming, declared
-from .notes import mark, note
+from .notes import note
 from .recorder import said
 from .slots import CallSlot
 from .tensors import Numbers, TensorTable
@@ -64,16 +64,19 @@ def attach(
 def recorded(
     model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, functions: bool, ops: bool, materialise: bool
 ) -> Trace:
-    """The trace of one forward, without axes and roles."""
-    with attach(model, functions=functions, ops=ops, materialise=materialise, axes=False) as tap:
+    """The trace of one forward, without axes and roles. What the forward raises takes it along, and no note."""
+    with Tap(model, Detail(functions, ops, materialise), axes=False, explains=False) as tap:
         model(*args, **kwargs)
     return tap.traces[-1] if tap.traces else Trace(type(model).__name__, type(model).__name__, notes=(NOTHING,))
 
 
 def trace_of(error: BaseException) -> Trace | None:
-    """The record of the forward that `error` ended, up to the call that failed; None if no watched forward did."""
-    found = getattr(error, "__shapetrace__", None)
-    return found if isinstance(found, Trace) else None
+    """The record of the forward that `error` ended, up to the call that failed; None if no watched forward did.
+
+    It has axes where a complete record would have them, as far as runs at other sizes come as far as this one did.
+    """
+    kept = left(error)
+    return None if kept is None else kept.named()
 
 
 class Tap:
@@ -84,16 +87,18 @@ class Tap:
         model: nn.Module,
         detail: Detail,
         *,
-        every: int,
-        on_trace: Callable[[Trace], object] | None,
-        keep: int,
+        every: int = 1,
+        on_trace: Callable[[Trace], object] | None = None,
+        keep: int = 1,
         axes: bool | str | None,
+        explains: bool = True,
     ) -> None:
         self._model = model
         self._every = every
         self._on_trace = on_trace
         self._detail = detail
         self._axes = axes
+        self._explains = explains
         self._sizes = declared(axes)
         self._complete: deque[Kept] = deque(maxlen=keep)
         self._naming: Naming | None = None
@@ -130,12 +135,12 @@ class Tap:
             raise ShapetraceError(f"a tensor can be found, not {type(tensor).__name__}")
         with self._aside():
             for kept in reversed([*self._complete, *self._running()]):
-                if (number := kept.numbers.number_of(tensor)) is not None:
+                if kept.numbers is not None and (number := kept.numbers.number_of(tensor)) is not None:
                     return record_of(kept.named(), number)
         return None
 
     def _kept(self, unread: Unread, numbers: Numbers | TensorTable) -> Kept:
-        return Kept(unread, numbers, self._naming, roles=self._axes is not False)
+        return Kept(unread, self._naming, numbers, roles=self._axes is not False)
 
     def _aside(self) -> AbstractContextManager[object]:
         return self._watch.aside() if self._watch is not None else nullcontext()
@@ -225,7 +230,9 @@ class Tap:
         self._complete.append(kept)
         self._naming = None
         if error is not None:
-            mark(error, kept.plain())
+            leave(error, kept)
+            if self._explains:
+                explain(error, kept)
         if self._on_trace is None:
             return
         self._in_callback = True
@@ -237,26 +244,3 @@ class Tap:
             note(error, f"shapetrace: on_trace raised {said(raised)}")  # the user's own exception goes on
         finally:
             self._in_callback = False
-
-
-class Kept:
-    """A trace, which is read and named once it is asked for, and what it takes to find its tensors while they live."""
-
-    def __init__(self, unread: Unread, numbers: Numbers | TensorTable, naming: Naming | None, *, roles: bool) -> None:
-        self.trace: Trace | Unread = unread
-        self.numbers = numbers
-        self.naming = naming
-        self.roles = roles
-
-    def plain(self) -> Trace:
-        """With roles, if they are wanted."""
-        if isinstance(self.trace, Unread):
-            trace = self.trace.read()
-            self.trace = name_roles(trace) if self.roles else trace
-        return self.trace
-
-    def named(self) -> Trace:
-        """With axes too."""
-        if self.naming is not None:
-            self.trace, self.naming = self.naming.name(self.plain()), None
-        return self.plain()

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
-from ..schema import TensorMeta
-from .hooks import CallSlot
+from .noted import Noted
 from .recorder import Recorder
+from .slots import CallSlot
 from .structures import collect
 from .watch import Detail, Watch
 
@@ -27,13 +26,20 @@ class Listener(Recorder):
         self.hear = hear
         super().__init__()
 
-    def outputs(self, result: Any) -> dict[str, TensorMeta]:
-        found = super().outputs(result)
-        if found:
-            tensors = dict(collect(result, "", {}))
-            for key in found:
-                self.hear(tensors[key])
-        return found
+    def run(self, *call: Any) -> Any:
+        result = super().run(*call)
+        self.tell(result)
+        return result
+
+    def leave(self, noted: Noted, result: object, error: BaseException | None) -> None:
+        super().leave(noted, result, error)
+        if error is None:
+            self.tell(result)
+
+    def tell(self, result: object) -> None:
+        with torch._C.DisableTorchFunction():
+            for _, tensor in collect(result, "", {}):
+                self.hear(tensor)
 
 
 def heard(
@@ -42,6 +48,6 @@ def heard(
     """One forward of `model`; `hear` is called with each result of its modules and functions, unwatched."""
     with (
         Watch(model, Detail(materialise=materialise), Listener(hear)) as watch,
-        CallSlot(model, partial(watch.hooks.run, model)),
+        CallSlot(model, watch.hooks.run),
     ):
         model(*args, **kwargs)

@@ -116,7 +116,7 @@ class Naming:
             source = make(self.given)
             if source is None:
                 continue
-            probes = probe(source, again, told_apart=told_apart)
+            probes = probe(source, again, told_apart=told_apart, failed=trace if trace.error else None)
             if probes.runs:
                 return probes
             reasons += [probes.reason] if probes.reason else []

@@ -1,12 +1,12 @@
-"""What a reader must know to believe a trace, and what an exception takes with it."""
+"""What a reader must know to believe a trace, and what an exception is told."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
-from ..schema import Call, Trace
+from ..schema import Call
 
-__all__ = ["mark", "note", "notes_of"]
+__all__ = ["note", "notes_of"]
 
 NONE: tuple[str, ...] = ()
 """The very () of a constant: on Python 3.10 `tuple` may make another one, which msgspec would write to a file."""
@@ -25,17 +25,6 @@ def notes_of(calls: tuple[Call, ...], *, materialised: bool = False) -> tuple[st
             said.setdefault(call.note, {})[call.name] = None
     found = tuple(f"{', '.join(names)}: {note}" for note, names in said.items())
     return (*found, MATERIALISED) if materialised else found or NONE
-
-
-def mark(error: BaseException, trace: Trace) -> None:
-    """Leave with an exception the record of what it ended, and a note of where in the model it was raised."""
-    with suppress(Exception):
-        error.__dict__["__shapetrace__"] = trace
-    failed = next((call for call in reversed(trace.calls) if call.error and call.error == trace.error), None)
-    if failed is not None:
-        given = ", ".join(f"{key}: {list(tensor.shape)} {tensor.dtype}" for key, tensor in failed.inputs.items())
-        where = f"\n  {failed.source[0]}:{failed.source[1]}" if failed.source else ""
-        note(error, f"shapetrace: raised in {failed.path or trace.model} by {failed.name}({given}){where}")
 
 
 def note(error: BaseException, text: str) -> None:

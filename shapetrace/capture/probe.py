@@ -16,9 +16,11 @@ import msgspec
 from torch import nn
 
 from ..letters import MODEL_AXES
+from ..passes.align import place
 from ..schema import Trace
 from .given import Given
 from .groups import Groups, guesses, splits
+from .kept import left
 from .recorder import said
 from .settings import NOTHING, Settings, are_apart, input_settings, model_settings
 from .undisturbed import undisturbed
@@ -64,13 +66,14 @@ class Probes(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-def probe(source: Source, record: Recording, *, told_apart: bool = False) -> Probes:
+def probe(source: Source, record: Recording, *, told_apart: bool = False, failed: Trace | None = None) -> Probes:
     """Runs of the model of `source` with as many axes as it lets change at other sizes.
 
     record       gives the trace of a forward
     told_apart   whether to try if lengths that are equal are so by chance
+    failed       the plain run, if its forward raised: a run that raises, too, will do if it made all these calls
     """
-    return Prober(source, record, told_apart).probes()
+    return Prober(source, record, told_apart, failed).probes()
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -82,10 +85,11 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Prober:
-    def __init__(self, source: Source, record: Recording, told_apart: bool) -> None:
+    def __init__(self, source: Source, record: Recording, told_apart: bool, failed: Trace | None = None) -> None:
         self.source = source
         self.record = record
         self.told_apart = told_apart
+        self.failed = failed
         self.held = source.given.held
         self.reason = ""
 
@@ -178,6 +182,8 @@ class Prober:
 
     def works(self, choice: Choice) -> bool:
         """At the sizes of both runs: at those of one, lengths that do not belong together may go together by chance."""
+        if self.failed is not None:
+            return bool(self.runs(choice, 0, 1))
         try:
             for run in (0, 1):
                 model, args, kwargs = self.built(choice, run)
@@ -199,9 +205,19 @@ class Prober:
     def run(self, choice: Choice, number: int) -> Trace:
         forward = self.built(choice, number)
         with self.source.within:
-            trace = self.record(*forward)
+            trace = self.recorded(*forward)
         inputs, own = sizes_of(choice, number)
         return msgspec.structs.replace(trace, sizes=with_head({**inputs, **own}))
+
+    def recorded(self, *forward: Any) -> Trace:
+        """The trace of a forward; where the plain one failed, also of one that came as far by the same calls."""
+        try:
+            return self.record(*forward)
+        except FAILURES as error:
+            kept = left(error)
+            if self.failed is None or kept is None or not reaches(kept.plain(), self.failed):
+                raise
+            return kept.plain()
 
     def fails(self, error: BaseException) -> None:
         self.reason = said(error).partition("\n")[0]
@@ -224,6 +240,12 @@ class Prober:
         old = self.source.letters.get("C")
         wide = {number: shape for number, shape in shapes.items() if shape and shape[-1] == old and width is not None}
         return {number: [*shape[:-1], cast(int, width)] for number, shape in wide.items()}
+
+
+def reaches(trace: Trace, failed: Trace) -> bool:
+    """Whether a run made the calls of one that failed, that which failed among them, before it failed itself."""
+    made = list(map(place, trace.calls[: len(failed.calls)]))
+    return made == list(map(place, failed.calls))
 
 
 def with_head(sizes: dict[str, int]) -> dict[str, int]:

@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 
 from ..schema import Call
 
-__all__ = ["align"]
+__all__ = ["align", "place"]
 
 LONGEST = 2_000
 """Calls that are compared one with another, where two runs part: the time for that grows with the square."""

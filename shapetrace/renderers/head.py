@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from ..passes.diagnosis import diagnosis
 from ..schema import Trace
 from .cells import Piece, cut, escape, line, width_of, wrap
 
@@ -14,10 +15,12 @@ ORDER = "BTSCHDGFVPL"
 
 
 def head(trace: Trace, width: int) -> list[Text]:
-    """As few lines as the width allows, then the notes and the error."""
+    """As few lines as the width allows, then the notes, and the error with what is wrong."""
     said = [line for note in trace.notes for line in remark(f"note: {note}", width, "dim")]
     if trace.error is not None:
         said += remark(f"failed: {trace.error}", width, "bold red")
+        if why := diagnosis(trace):
+            said += remark(f"why: {why}", width, "")
     return [*packed(parts(trace, width), width), *said]
 
 

@@ -157,13 +157,17 @@ class Broken(nn.Module):
 def test_an_exception_keeps_its_type_and_text_and_gains_a_note_that_says_where() -> None:
     with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied") as caught:
         shapetrace.trace(Broken(), torch.zeros(3, 4))
-    notes = [line for note in caught.value.__notes__ for line in note.splitlines()]
-    assert notes[0] == (
-        "shapetrace: raised in blocks.1 by linear(0: [3, 6] float32, 1: [2, 8] float32, 2: [2] float32)"
-    )
-    path, line = notes[1].strip().rsplit(":", 1)
+    (note,) = caught.value.__notes__
+    first, place, way, *tensors, wrong, do = note.splitlines()
+    assert first == "shapetrace: raised in blocks.1 (Linear), by linear(input, weight, bias)"
+    path, line = place.strip().rsplit(":", 1)
     assert "F.linear" in linecache.getline(path, int(line))
-    assert len(notes) == 2
+    assert way.startswith("  in blocks.1(x) (test_attach.py:")
+    assert [tensor.split()[0] for tensor in tensors] == ["input", "weight", "bias"]
+    assert f"{wrong}{do[1:]}" == (
+        "  linear takes 8 in the last dim, and input [B=3, 6] has 6 there: make it with in_features=6, "
+        "or give it a tensor that is 8 wide"
+    )
 
 
 def test_the_trace_of_a_failed_forward_holds_all_before_the_failure_and_the_failing_call() -> None:

@@ -169,6 +169,8 @@ def test_a_call_that_failed_is_shown_with_what_it_was_given_and_all_before_it(at
         == """\
 Fails   float32 cpu
 failed: RuntimeError: shape '[3, 5]' is invalid for input of size 24
+why: view(3, 5) puts 3·5 = 15 where x [2, 3, 4] has 2·3·4 = 24: the sizes must
+  multiply to 24 there
                           shape     stride     memory
 ├─ x                      (2,3,4)   (12,4,1)   input
 ├─ x  blocks.0 Linear     (2,3,4)   (12,4,1)   new

@@ -1,0 +1,77 @@
+"""What is wrong where a forward failed, in one sentence, in terms of axes: which met which, and what to do.
+
+A rule is a function of the failed call that says a sentence, or None where it does not fit; it never guesses. What
+torch says of the same mistake differs between versions, so a rule looks at the shapes first, and at the words only
+where these alone do not tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from ...schema import Trace
+from . import broadcasting, dims, indices, joins, kinds, layers, layouts, losses, products
+from .fault import Fault, fault
+
+__all__ = ["diagnosis", "sentence"]
+
+Rule = Callable[[Fault], str | None]
+
+RULES: tuple[Rule, ...] = (
+    layers.attention_batch,
+    kinds.devices,
+    kinds.ids,
+    kinds.mask_dtype,
+    kinds.target_dtype,
+    kinds.dtypes,
+    kinds.leaf,
+    layouts.crooked_view,
+    layouts.invalid_shape,
+    layouts.unflattened,
+    layouts.expanded,
+    layouts.repeated,
+    products.linear,
+    products.matmul,
+    products.batches,
+    products.einsum,
+    joins.joined,
+    joins.stacked,
+    joins.split,
+    dims.out_of_range,
+    dims.permuted,
+    dims.transposed,
+    indices.embedded,
+    indices.indexed,
+    indices.too_many,
+    indices.index_mask,
+    indices.selected,
+    indices.one_hot,
+    losses.class_range,
+    losses.classes,
+    losses.same_size,
+    layers.norm,
+    layers.channels,
+    layers.conv_dims,
+    layers.kernel,
+    layers.norm_channels,
+    layers.attention,
+    layers.recurrent,
+    broadcasting.attention_mask,
+    broadcasting.grown,
+    broadcasting.assigned,
+    broadcasting.broadcast,
+)
+"""The first that fits says what is wrong."""
+
+
+def diagnosis(trace: Trace) -> str | None:
+    """The sentence for a trace that ended in an error; None if it did not, or if nothing is known of this error."""
+    found = fault(trace)
+    return None if found is None else sentence(found)
+
+
+def sentence(found: Fault) -> str | None:
+    with suppress(Exception):  # a file may say what no torch does: axes of another number than dims, or no numbers
+        return next((said for rule in RULES if (said := rule(found)) is not None), None)
+    return None

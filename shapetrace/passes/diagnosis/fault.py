@@ -1,0 +1,236 @@
+"""The call that failed, as the rules read it: its arguments by what the code calls them, and where each came from."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from ...schema import Call, TensorMeta, Trace
+from ..accounts import Memory, layout
+from ..copying import is_crooked
+from ..expressions import plain_name
+from ..labels import Labels
+from ..memory import Ledger, ledger
+from ..nesting import walk
+
+__all__ = ["Fault", "Given", "failing", "fault", "line_of", "listed", "modules", "product"]
+
+
+class Given(msgspec.Struct, frozen=True):
+    """A tensor that the call was given, and what the code calls it."""
+
+    name: str
+    tensor: TensorMeta
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.tensor.shape
+
+    @property
+    def is_integer(self) -> bool:
+        return self.tensor.dtype.startswith(("int", "uint"))
+
+    def dim(self, dim: int) -> str:
+        """What a dim is, and its size: "T=4", or "4" where its axis is not known."""
+        axis = self.tensor.axes[dim] if self.tensor.axes is not None else self.shape[dim]
+        return f"{axis}={self.shape[dim]}" if isinstance(axis, str) else str(axis)
+
+    def __str__(self) -> str:
+        return f"{self.name} [{', '.join(self.dim(dim) for dim in range(len(self.shape)))}]"
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """A call that failed.
+
+    index    of it in the trace
+    name     of the function, or the class of the module
+    text     what was raised, without the class of the exception
+    given    the tensors it was given, by key
+    code     what was written, as far as the record says
+    codes    of each call before it, by index
+    makers   of each tensor the first call that gave it, by their numbers
+    """
+
+    trace: Trace
+    index: int
+    name: str
+    text: str
+    given: dict[str, Given]
+    code: str
+    codes: dict[int, str]
+    kept: Ledger
+    makers: dict[int, int]
+
+    @property
+    def call(self) -> Call:
+        return self.trace.calls[self.index]
+
+    def tensor(self, *keys: str) -> Given | None:
+        """The first of these arguments that is a tensor: by position, or by keyword."""
+        return next((self.given[key] for key in keys if key in self.given), None)
+
+    def tensors(self, key: str) -> list[Given]:
+        """Those in the sequence at `key`."""
+        return [tensor for inner, tensor in self.given.items() if inner.startswith(f"{key}[")]
+
+    def ints(self, start: int, *names: str) -> list[int] | None:
+        """Whole numbers that were given from position `start` on, one by one or in a sequence, or by keyword."""
+        literals = self.call.literals
+        texts = next(([literals[name]] for name in names if name in literals), None) or self.positional(start)
+        found = [part.strip() for text in texts for part in text.strip("()[], ").split(",") if part.strip()]
+        return [int(part) for part in found] if found and all(map(WHOLE.fullmatch, found)) else None
+
+    def positional(self, start: int) -> list[str]:
+        """Literals from position `start` on; none if there is a tensor among them."""
+        texts = []
+        while (key := str(start)) in self.call.literals:
+            texts.append(self.call.literals[key])
+            start += 1
+        return [] if str(start) in self.given else texts
+
+    def whole(self, position: int, *names: str, default: int | None = None) -> int | None:
+        """One whole number, by position or by keyword."""
+        literals = self.call.literals
+        text = next((literals[key] for key in (str(position), *names) if key in literals), None)
+        return default if text is None else int(text) if WHOLE.fullmatch(text) else None
+
+    def numbers(self, pattern: str) -> list[int] | None:
+        """The groups of `pattern` in what was raised, as numbers; None if it does not say so."""
+        found = re.search(pattern, self.text)
+        return None if found is None else [int(group) for group in found.groups()]
+
+    def cause(self, given: Given) -> str:
+        """The call by which a tensor lies otherwise than straight: "q.transpose(1, 2) (net.py:11)"; "" if none did."""
+        index = self.kept.cause(self.index, given.tensor) if is_crooked(given.tensor) else None
+        return "" if index is None else self.said(index)
+
+    def maker(self, tensor: TensorMeta) -> int | None:
+        """The first call that gave a tensor: of a module's result the module."""
+        return None if tensor.number is None else self.makers.get(tensor.number)
+
+    def around(self, name: str) -> dict[str, Given]:
+        """What the function of this name was given that the call ran inside of; nothing if there is none."""
+        depth = self.call.depth
+        for index in reversed(range(self.index)):
+            outer = self.trace.calls[index]
+            if outer.depth < depth:
+                depth = outer.depth
+                if outer.name == name and outer.kind == "function":
+                    return given_to(outer, self.kept.accounts[index].inputs)
+        return {}
+
+    def origin(self, given: Given) -> str:
+        """Where a tensor came from, in a few words."""
+        tensor = given.tensor
+        if tensor.name is not None:
+            return f"{'parameter' if tensor.kind == 'Parameter' else 'buffer'} {tensor.name}"
+        index = self.maker(tensor)
+        if index is not None:
+            code, line = self.codes[index], line_of(self.trace.calls[index])
+            return f"from {line}" if line and code == given.name else f"from {self.said(index)}"
+        return "input of the model" if self.is_input(tensor) else "made before"
+
+    def is_input(self, tensor: TensorMeta) -> bool:
+        return tensor.number is not None and any(
+            tensor.number == other.number
+            for call in self.trace.calls[: self.index + 1]
+            if call.kind == "module" and not call.path
+            for other in call.inputs.values()
+        )
+
+    def said(self, index: int) -> str:
+        """A call as code, and where that stands."""
+        place = line_of(self.trace.calls[index])
+        return f"{self.codes[index]}{f' ({place})' if place else ''}"
+
+    def layout(self, given: Given) -> str:
+        return layout(given.tensor)
+
+
+def fault(trace: Trace) -> Fault | None:
+    """The call that ended the pass; None if none did."""
+    index = failing(trace)
+    if index is None:
+        return None
+    call, kept, codes = trace.calls[index], ledger(trace), written(trace, index)
+    given = given_to(call, {} if call.kind == "module" else kept.accounts[index].inputs)
+    text = (call.error or "").partition(": ")[2]
+    return Fault(trace, index, plain_name(call), text, given, codes[index], codes, kept, makers(trace, index))
+
+
+def given_to(call: Call, labels: Mapping[str, Memory]) -> dict[str, Given]:
+    named = {key: labels[key].of if key in labels else "" for key in call.inputs}
+    return {key: Given(plain(named[key] or key), tensor) for key, tensor in call.inputs.items()}
+
+
+def makers(trace: Trace, stop: int) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for index, call in enumerate(trace.calls[:stop]):
+        known = {tensor.number for tensor in call.inputs.values()}
+        for tensor in call.outputs.values():
+            if tensor.number is not None and tensor.number not in known:
+                found.setdefault(tensor.number, index)
+    return found
+
+
+def failing(trace: Trace) -> int | None:
+    """The innermost function that raised what ended the pass, or else the innermost module."""
+    if trace.error is None:
+        return None
+    found = [index for index, call in enumerate(trace.calls) if call.error == trace.error and call.kind != "op"]
+    return found[-1] if found else None
+
+
+def written(trace: Trace, stop: int) -> dict[int, str]:
+    """Each call up to `stop` as code."""
+    labels, codes = Labels(), dict[int, str]()
+    for index, entering in walk(trace.calls[: stop + 1]):
+        call = trace.calls[index]
+        if entering:
+            codes[index] = labels.code(call).text
+            if call.kind == "module":
+                labels.enter(call)
+            continue
+        if call.kind == "module":
+            labels.leave(call)
+        labels.assign(call)
+    return codes
+
+
+def plain(name: str) -> str:
+    """A name that is no more than a position, as `*args` have none."""
+    return f"argument {name}" if name.isdigit() else name
+
+
+def line_of(call: Call) -> str:
+    """The file and the line of a call: "net.py:11"."""
+    if call.source is None:
+        return ""
+    file, number = call.source
+    return f"{file.replace(chr(92), '/').rpartition('/')[2]}:{number}"
+
+
+def product(sizes: Sequence[int]) -> str:
+    """ "3·4 = 12"; of one size just that."""
+    return f"{'·'.join(map(str, sizes))} = {math.prod(sizes)}" if len(sizes) > 1 else str(math.prod(sizes))
+
+
+def listed(parts: Sequence[str]) -> str:
+    """ "B=2, T=4 and C=8"."""
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)
+
+
+def modules(trace: Trace, index: int) -> list[int]:
+    """The modules around a call, the outermost first."""
+    around: list[int] = []
+    for at, call in enumerate(trace.calls[: index + 1]):
+        while around and trace.calls[around[-1]].depth >= call.depth:
+            around.pop()
+        around.append(at)
+    return [at for at in around if trace.calls[at].kind == "module"]
+
+
+WHOLE = re.compile(r"-?\d+")

@@ -1,0 +1,107 @@
+"""An index that is not there: an id without a row, a position past the table, a class past the logits."""
+
+from __future__ import annotations
+
+import re
+
+from ...schema import TensorMeta
+from ..expressions import plain_name
+from .fault import Fault
+
+__all__ = ["embedded", "index_mask", "indexed", "one_hot", "selected", "too_many"]
+
+OUT = r"index (-?\d+) is out of bounds for dimension (\d+) with size (\d+)"
+
+MOVING = frozenset(
+    "view reshape unsqueeze squeeze expand expand_as repeat to long int contiguous clone transpose t".split()
+)
+"""What leaves the numbers of a range as they are."""
+
+
+def embedded(fault: Fault) -> str | None:
+    """An id against the rows of its table; a position against how long that is."""
+    ids, table = fault.tensor("0", "input"), fault.tensor("1", "weight")
+    if fault.name != "embedding" or ids is None or table is None or not ids.is_integer or len(table.shape) != 2:
+        return None
+    if "out of range" not in fault.text and "out of bounds" not in fault.text:
+        return None
+    rows, of = table.shape[0], table.tensor.name or table.name
+    stop = range_of(fault, ids.tensor)
+    if stop is not None and stop > rows:
+        longest = next((ids.dim(dim) for dim in range(len(ids.shape)) if ids.shape[dim] == stop), str(stop))
+        return (
+            f"{ids} counts to {stop - 1}, and the rows of the table {of} are {table.dim(0)}, 0 to {rows - 1}: "
+            f"{longest} is longer than the table; shorten the input or make the table longer"
+        )
+    return (
+        f"{ids} holds a number that is no row of the table {of}, which has {table.dim(0)} of them, 0 to {rows - 1}: "
+        f"look at {ids.name}.min() and {ids.name}.max()"
+    )
+
+
+def range_of(fault: Fault, tensor: TensorMeta) -> int | None:
+    """Where the numbers of a tensor end, if it is an `arange` that was only moved."""
+    for _ in range(fault.index):
+        index = fault.maker(tensor)
+        if index is None:
+            return None
+        call = fault.trace.calls[index]
+        if plain_name(call) == "arange":
+            texts = [call.literals[key] for key in ("0", "1", "2") if key in call.literals]
+            whole = [int(text) for text in texts if re.fullmatch(r"-?\d+", text)]
+            if len(whole) != len(texts) or len(whole) not in (1, 2) or {"end", "step"} & call.literals.keys():
+                return None
+            return whole[-1]
+        if plain_name(call) not in MOVING or not call.inputs:
+            return None
+        tensor = next(iter(call.inputs.values()))
+    return None
+
+
+def indexed(fault: Fault) -> str | None:
+    found, x = fault.numbers(OUT), fault.tensor("0")
+    if found is None or x is None or fault.name not in ("__getitem__", "__setitem__", "gather", "scatter", "select"):
+        return None
+    index, dim, size = found
+    if dim >= len(x.shape) or x.shape[dim] != size:
+        return None
+    return f"index {index} is past dim {dim} of {x}: {x.dim(dim)}, which has 0 to {size - 1}"
+
+
+def too_many(fault: Fault) -> str | None:
+    found, x = fault.numbers(r"too many indices for tensor of dimension (\d+)"), fault.tensor("0")
+    if found is None or x is None or len(x.shape) != found[0]:
+        return None
+    count = fault.call.literals.get("1", "").count(",") + 1
+    asked = f"{count} indices" if count > len(x.shape) else "too many indices"
+    return f"{x} has {found[0]} dims, and was given {asked}"
+
+
+def index_mask(fault: Fault) -> str | None:
+    x, mask = fault.tensor("0"), fault.tensor("1")
+    if x is None or mask is None or "shape of the mask" not in fault.text or mask.tensor.dtype != "bool":
+        return None
+    for dim, (size, wanted) in enumerate(zip(mask.shape, x.shape, strict=False)):
+        if size != wanted:
+            said = f"the mask {mask} picks from {x}, dim by dim"
+            return f"{said}: dim {dim} is {mask.dim(dim)} in one, {x.dim(dim)} in the other"
+    return None
+
+
+def selected(fault: Fault) -> str | None:
+    """`gather` and its like, whose index has as many dims as what it picks from."""
+    x, index = fault.tensor("0"), fault.tensor("2", "index")
+    if x is None or index is None or "same number of dimensions as input" not in fault.text:
+        return None
+    do = ": index.unsqueeze(-1) has one more" if len(index.shape) + 1 == len(x.shape) else ""
+    return (
+        f"{fault.name} wants an index of as many dims as what it picks from: {x} has {len(x.shape)}, "
+        f"{index} has {len(index.shape)}{do.replace('index.', f'{index.name}.')}"
+    )
+
+
+def one_hot(fault: Fault) -> str | None:
+    ids, classes = fault.tensor("0"), fault.whole(1, "num_classes")
+    if fault.name != "one_hot" or ids is None or classes is None or "smaller than num_classes" not in fault.text:
+        return None
+    return f"{ids} holds a number that is not below num_classes={classes}"

@@ -1,0 +1,64 @@
+"""cat, stack, split: parts that do not make one whole."""
+
+from __future__ import annotations
+
+from .fault import Fault
+
+__all__ = ["joined", "split", "stacked"]
+
+CAT = frozenset({"cat", "concat", "concatenate"})
+STACK = frozenset({"stack"})
+
+
+def joined(fault: Fault) -> str | None:
+    """`cat` wants all dims equal but the one that it joins along."""
+    given, dim = fault.tensors("0") or fault.tensors("tensors"), fault.whole(1, "dim", default=0)
+    if fault.name not in CAT or len(given) < 2 or dim is None:
+        return None
+    first = given[0]
+    for other in given[1:]:
+        if len(other.shape) != len(first.shape):
+            return f"cat joins tensors of as many dims: {first} has {len(first.shape)}, {other} has {len(other.shape)}"
+        along = dim % len(first.shape) if first.shape else 0
+        for at, (one, size) in enumerate(zip(first.shape, other.shape, strict=True)):
+            if at != along and one != size:
+                said = (
+                    f"cat along dim {dim} wants all other dims equal: dim {at} is {first.dim(at)} in {first} "
+                    f"and {other.dim(at)} in {other}"
+                )
+                rest = [d for d, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)) if a != b]
+                return f"{said}; along dim {at} they would join" if rest == [at] else said
+    return None
+
+
+def stacked(fault: Fault) -> str | None:
+    """`stack` wants equal shapes."""
+    given = fault.tensors("0") or fault.tensors("tensors")
+    if fault.name not in STACK or not given:
+        return None
+    first = given[0]
+    for other in given[1:]:
+        if len(other.shape) != len(first.shape):
+            return f"stack wants equal shapes: {first} has {len(first.shape)} dims, {other} has {len(other.shape)}"
+        for at, (one, size) in enumerate(zip(first.shape, other.shape, strict=True)):
+            if one != size:
+                return (
+                    f"stack wants equal shapes: dim {at} is {first.dim(at)} in {first} and {other.dim(at)} in {other}; "
+                    f"cat(…, {at}) joins such, or pad the shorter"
+                )
+    return None
+
+
+def split(fault: Fault) -> str | None:
+    """The sizes of a split add up to the dim."""
+    x, dim = fault.tensor("0", "tensor"), fault.whole(2, "dim", default=0)
+    text = fault.call.literals.get("1", fault.call.literals.get("split_size_or_sections", ""))
+    if fault.name not in ("split", "split_with_sizes") or x is None or dim is None or text[:1] not in ("[", "("):
+        return None
+    parts = text.strip("()[], ").split(",")
+    if not all(part.strip().isdecimal() for part in parts) or not -len(x.shape) <= dim < len(x.shape):
+        return None
+    sizes = [int(part) for part in parts]
+    if sum(sizes) == x.shape[dim]:
+        return None
+    return f"split into {' + '.join(map(str, sizes))} = {sum(sizes)} does not add up to {x.dim(dim)}, dim {dim} of {x}"

@@ -1,0 +1,99 @@
+"""Tensors of two dtypes or on two devices, and what must not be written in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .fault import Fault, Given, listed
+
+__all__ = ["devices", "dtypes", "ids", "leaf", "mask_dtype", "target_dtype"]
+
+
+def dtypes(fault: Fault) -> str | None:
+    """Which tensor is of which dtype, where one call wants one."""
+    words = ("same dtype", "scalar type", "Input type", "to have the same dtype", "same type")
+    if not any(word in fault.text for word in words) or fault.name in ("embedding", "cross_entropy", "nll_loss"):
+        return None
+    kinds = by(fault.given.values(), "dtype")
+    if len(kinds) < 2:
+        return None
+    own = [given for given in fault.given.values() if given.tensor.name is not None]
+    others = [given for given in fault.given.values() if given.tensor.name is None]
+    said = f"{fault.name} wants one dtype: {mixed(kinds)}"
+    if own and others and others[0].tensor.dtype != own[0].tensor.dtype:
+        x, dtype = others[0], own[0].tensor.dtype
+        if x.is_integer:
+            return f"{said}; if {x.name} holds ids an embedding comes first, else {x.name}.to(torch.{dtype})"
+        return f"{said}; {x.name}.to(torch.{dtype}) makes it that of the parameters"
+    first, *rest = fault.given.values()
+    other = next(given for given in rest if given.tensor.dtype != first.tensor.dtype)
+    return f"{said}; {other.name}.to({first.name}.dtype) makes them one"
+
+
+def devices(fault: Fault) -> str | None:
+    """Which tensor is on which device."""
+    if "same device" not in fault.text and "expected device" not in fault.text:
+        return None
+    kinds = by(fault.given.values(), "device")
+    if len(kinds) < 2:
+        return None
+    own = [given for given in fault.given.values() if given.tensor.name is not None]
+    others = [given for given in fault.given.values() if given.tensor.name is None]
+    said = f"{fault.name} wants one device: {mixed(kinds, 'on ')}"
+    if own and others and own[0].tensor.device != others[0].tensor.device:
+        return f"{said}; move one of them, {others[0].name}.to({own[0].tensor.device!r}) or the model"
+    return f"{said}; move one of them with .to(…), or make it with device=…"
+
+
+def by(given: Iterable[Given], what: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for each in given:
+        found.setdefault(getattr(each.tensor, what), []).append(each.name)
+    return found
+
+
+def mixed(kinds: dict[str, list[str]], word: str = "") -> str:
+    """ "x is float64, weight and bias are float32"."""
+    parts = [f"{listed(names)} {'is' if len(names) == 1 else 'are'} {word}{kind}" for kind, names in kinds.items()]
+    return ", ".join(parts)
+
+
+def ids(fault: Fault) -> str | None:
+    """An embedding of what is no integer."""
+    given = fault.tensor("0", "input")
+    if fault.name != "embedding" or given is None or given.is_integer:
+        return None
+    return (
+        f"an embedding looks rows up by number, and {given} is {given.tensor.dtype}: "
+        f"{given.name}.long() if it holds ids; if it is embedded already, leave this call out"
+    )
+
+
+def mask_dtype(fault: Fault) -> str | None:
+    mask = fault.tensor("1", "mask")
+    if not fault.name.startswith("masked_") or mask is None or mask.tensor.dtype == "bool":
+        return None
+    said = f"a mask says yes or no, and {mask} is {mask.tensor.dtype}"
+    return f"{said}: {mask.name}.bool(), or {mask.name} == 0 for what it leaves out"
+
+
+def target_dtype(fault: Fault) -> str | None:
+    target, logits = fault.tensor("1", "target"), fault.tensor("0", "input")
+    if fault.name not in ("cross_entropy", "nll_loss") or target is None or logits is None or target.is_integer:
+        return None
+    if "Long" not in fault.text and "scalar type" not in fault.text:
+        return None
+    return (
+        f"{fault.name} takes the numbers of classes, and {target} is {target.tensor.dtype}: {target.name}.long(); "
+        f"probabilities of classes would be of the shape of {logits}"
+    )
+
+
+def leaf(fault: Fault) -> str | None:
+    """A parameter that is written on while its gradient is wanted."""
+    x = fault.tensor("0")
+    if x is None or "leaf Variable that requires grad" not in fault.text:
+        return None
+    own = x.tensor.name
+    what = f"{x.name}, the parameter {own}," if own and own != x.name else f"the parameter {x.name}" if own else x.name
+    return f"{fault.name} writes on {what} whose gradient is wanted: do it under torch.no_grad(), or make a new tensor"

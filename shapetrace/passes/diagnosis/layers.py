@@ -1,0 +1,135 @@
+"""Norms, convolutions, attention and recurrence: what they were made for, and what they were given."""
+
+from __future__ import annotations
+
+from .fault import Fault, Given, listed
+
+__all__ = ["attention", "attention_batch", "channels", "conv_dims", "kernel", "norm", "norm_channels", "recurrent"]
+
+
+def norm(fault: Fault) -> str | None:
+    """`layer_norm` and `rms_norm` are over the last dims."""
+    x, over = fault.tensor("0", "input"), fault.ints(1, "normalized_shape")
+    if fault.name not in ("layer_norm", "rms_norm") or x is None or not over:
+        return None
+    if x.shape[-len(over) :] == tuple(over):
+        return None
+    last = listed([x.dim(dim) for dim in range(-min(len(over), len(x.shape)), 0)])
+    dims = "the last dim" if len(over) == 1 else f"the last {len(over)} dims"
+    wanted = listed([str(size) for size in over])
+    said = f"{fault.name} is over {dims}, and was made for {wanted}: {x} has {last} there"
+    other = [dim for dim in range(len(x.shape) - 1) if len(over) == 1 and x.shape[dim] == over[0]]
+    return f"{said}; dim {other[0]} is {x.dim(other[0])}: transpose it" if len(other) == 1 else said
+
+
+def channels(fault: Fault) -> str | None:
+    """A convolution takes channels in dim 1."""
+    x, weight = fault.tensor("0", "input"), fault.tensor("1", "weight")
+    if not fault.name.startswith("conv") or x is None or weight is None or "channels" not in fault.text:
+        return None
+    found = fault.numbers(r"to have (\d+) channels, but got (\d+) channels")
+    if found is None or len(x.shape) not in (len(weight.shape), len(weight.shape) - 1):
+        return None
+    wanted, got = found
+    at = 1 if len(x.shape) == len(weight.shape) else 0
+    if x.shape[at] != got:
+        return None
+    said = f"{fault.name} takes {wanted} channels in dim {at}, and {x} has {x.dim(at)} there"
+    if x.shape[-1] == wanted:
+        turn = "transpose(1, 2)" if len(x.shape) == 3 else f"movedim(-1, {at})"
+        return f"{said}; its channels are last, {x.dim(-1)}: {x.name}.{turn} puts them there"
+    return f"{said}: make it with in_channels={got}, or give it {wanted}"
+
+
+def conv_dims(fault: Fault) -> str | None:
+    x, weight = fault.tensor("0", "input"), fault.tensor("1", "weight")
+    if not fault.name.startswith("conv") or x is None or weight is None or "(unbatched)" not in fault.text:
+        return None
+    dims = len(weight.shape)
+    if len(x.shape) in (dims, dims - 1):
+        return None
+    names = ["batch", "channels", *("length", "height", "width")[0 if dims == 3 else 1 :][: dims - 2]]
+    wanted = ", ".join(names) if dims < 5 else "batch, channels, depth, height, width"
+    return f"{fault.name} takes [{wanted}], {dims} dims, the first of which may be missing; {x} has {len(x.shape)}"
+
+
+def kernel(fault: Fault) -> str | None:
+    x, weight = fault.tensor("0", "input"), fault.tensor("1", "weight")
+    if not fault.name.startswith("conv") or x is None or weight is None or "Kernel size can't" not in fault.text:
+        return None
+    window = "×".join(map(str, weight.shape[2:]))
+    return f"the kernel of {window} is larger than {x} with its padding: give more input, more padding, or less kernel"
+
+
+def norm_channels(fault: Fault) -> str | None:
+    """Norms over channels, which are dim 1."""
+    x = fault.tensor("0", "input")
+    own = fault.tensor("weight", "1")
+    if fault.name not in ("batch_norm", "group_norm", "instance_norm") or x is None or own is None or len(x.shape) < 2:
+        return None
+    if len(own.shape) != 1 or x.shape[1] == own.shape[0]:
+        return None
+    said = f"{fault.name} takes {own.shape[0]} channels in dim 1, and {x} has {x.dim(1)} there"
+    if x.shape[-1] == own.shape[0]:
+        turn = "transpose(1, 2)" if len(x.shape) == 3 else "movedim(-1, 1)"
+        return f"{said}; its channels are last, {x.dim(-1)}: {x.name}.{turn} puts them there"
+    return said
+
+
+def attention(fault: Fault) -> str | None:
+    """`nn.MultiheadAttention`: its width, and its masks, which say if batch is first."""
+    q, k = fault.tensor("0", "query"), fault.tensor("1", "key")
+    if fault.name != "multi_head_attention_forward" or q is None or k is None or len(q.shape) != 3:
+        return None
+    width = fault.whole(3, "embed_dim_to_check")
+    if "embedding dimension" in fault.text and width is not None and q.shape[-1] != width:
+        return f"the attention was made with embed_dim={width}, and {q} has {q.dim(-1)} in its last dim"
+    padding, mask = fault.tensor("key_padding_mask"), fault.tensor("attn_mask")
+    here = f"{q.dim(1)} as batch and {q.dim(0)} as length, as without batch_first=True"
+    if "key_padd" in fault.text and padding is not None and len(padding.shape) == 2:
+        wanted = (k.shape[1], k.shape[0])
+        if padding.shape == wanted:
+            return None
+        said = f"a padding mask is [{k.dim(1)}, {k.dim(0)}], batch by keys, not {padding}"
+        return f"{said}: the attention reads {here}" if padding.shape == wanted[::-1] else said
+    if "2D attn_mask" in fault.text and mask is not None:
+        return masked(q, k, mask)
+    return None
+
+
+def attention_batch(fault: Fault) -> str | None:
+    """`nn.MultiheadAttention` of queries and keys whose dim 1, its batch unless told otherwise, is not the same."""
+    outer = fault.around("multi_head_attention_forward")
+    q, k = outer.get("0"), outer.get("1")
+    if q is None or k is None or not len(q.shape) == len(k.shape) == 3 or q.shape[1] == k.shape[1]:
+        return None
+    said = f"the attention takes dim 1 as batch, as without batch_first=True: {q.dim(1)} of {q} met {k.dim(1)} of {k}"
+    return f"{said}; is batch_first=True meant?" if q.shape[0] == k.shape[0] else said
+
+
+def masked(q: Given, k: Given, mask: Given) -> str | None:
+    wanted = (q.shape[0], k.shape[0])
+    if mask.shape == wanted:
+        return None
+    said = f"a mask of attention is [{q.dim(0)}, {k.dim(0)}], queries by keys, not {mask}"
+    if mask.shape == (q.shape[1], k.shape[1]):
+        return f"{said}: the attention takes {q.dim(0)} as length and {q.dim(1)} as batch; is batch_first=True meant?"
+    return said
+
+
+def recurrent(fault: Fault) -> str | None:
+    """`LSTM`, `GRU` and `RNN`: width, and whose dim the batch is."""
+    x = fault.tensor("input")
+    if fault.name not in ("LSTM", "GRU", "RNN") or x is None or len(x.shape) != 3:
+        return None
+    width = fault.numbers(r"input.size\(-1\) must be equal to input_size. Expected (\d+), got (\d+)")
+    if width is not None and width[1] == x.shape[-1]:
+        return f"the {fault.name} was made with input_size={width[0]}, and {x} has {x.dim(-1)} in its last dim"
+    state = fault.numbers(r"Expected hidden(?:\[\d\])? size \(\d+, (\d+), \d+\), got \[\d+, (\d+), \d+\]")
+    if state is None or state[0] not in x.shape[:2] or state[0] == state[1]:
+        return None
+    at = 1 if state[0] == x.shape[1] else 0
+    said = f"the {fault.name} takes dim {at} of {x} as batch, {x.dim(at)}, and its state has {state[1]} there"
+    if x.shape[1 - at] == state[1]:
+        return f"{said}, as dim {1 - at} has: {'is batch_first=True meant?' if at else 'is batch_first=False meant?'}"
+    return said

@@ -1,0 +1,140 @@
+"""view, reshape, unflatten, expand, repeat: a shape that the elements cannot be given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from .fault import Fault, Given, listed, product
+
+__all__ = ["crooked_view", "expanded", "invalid_shape", "repeated", "unflattened"]
+
+MOST_PARTS = 10_000
+"""Into how many parts a dim may be split, for a number to be looked for that would divide it."""
+
+
+def crooked_view(fault: Fault) -> str | None:
+    """`view` on what is not contiguous: which axes it would join, and which call made it so."""
+    x, sizes = fault.tensor("0"), fault.ints(1, "size")
+    if fault.name not in ("view", "view_as") or x is None or "not compatible with input tensor's" not in fault.text:
+        return None
+    cause = fault.cause(x)
+    since = f" since {cause}" if cause else ""
+    target = f"({', '.join(map(str, sizes))})" if sizes and fault.name == "view" else ""
+    apart = parted(x, sizes or ())
+    what = (
+        f"view makes one dim of {listed(apart)}, which do not lie one after another in memory"
+        if apart
+        else f"{x.name} is not contiguous"
+    )
+    do = f"write reshape{target}" if target else "use reshape"
+    return f"{what}{since}: {do}, or contiguous() before view; either copies"
+
+
+def parted(x: Given, sizes: Sequence[int]) -> list[str]:
+    """The first dims of `x` that would become one dim, or several others, and do not lie so."""
+    known, count = math.prod(size for size in sizes if size != -1), math.prod(x.shape)
+    if 0 in (known, count) or x.tensor.stride is None:
+        return []
+    whole = [count // known if size == -1 else size for size in sizes]
+    for dims in joined(x.shape, whole):
+        there = [dim for dim in dims if x.shape[dim] > 1]
+        steps = [(x.tensor.stride[dim], x.shape[dim]) for dim in there]
+        if any(step != after * size for (step, _), (after, size) in pairwise(steps)):
+            return [x.dim(dim) for dim in there]
+    return []
+
+
+def joined(shape: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
+    """Which dims of `shape` become the same dims of `sizes`, from the first on."""
+    found: list[list[int]] = []
+    here: list[int] = []
+    have, want, rest = 1, 1, list(sizes)
+    for dim, size in enumerate(shape):
+        here.append(dim)
+        have *= size
+        while want < have and rest:
+            want *= rest.pop(0)
+        if have == want:
+            found.append(here)
+            here, have, want = [], 1, 1
+    return found
+
+
+def invalid_shape(fault: Fault) -> str | None:
+    """A `view` or `reshape` of another number of elements: whose product it is, which axis it would break."""
+    x, sizes = fault.tensor("0", "input"), fault.ints(1, "size", "shape")
+    if x is None or not sizes or "is invalid for input of size" not in fault.text or math.prod(x.shape) == 0:
+        return None
+    count, known = math.prod(x.shape), [size for size in sizes if size != -1]
+    asked = f"{fault.name}({', '.join(map(str, sizes))})"
+    if len(known) < len(sizes):
+        return (
+            f"{x} has {count} elements, and {asked} wants a multiple of {product(known)}: "
+            f"the sizes beside -1 must divide {count}"
+        )
+    old, new = unlike(x.shape, sizes)
+    parts = [x.dim(dim) for dim in old]
+    if len(old) == 1 and len(new) == 2:
+        size = x.shape[old[0]]
+        if not 0 < max(new) <= MOST_PARTS or min(new) < 1:
+            return None
+        if size % new[0] and new[1] == size // new[0]:
+            return f"{parts[0]} of {x} cannot be split into {new[0]} of equal size, {left_over(size, new[0])}"
+        if size % new[1] and new[0] == size // new[1]:
+            return f"{parts[0]} of {x} cannot be split into parts of {new[1]}, {left_over(size, new[1])}"
+    total = math.prod(x.shape[dim] for dim in old)
+    if parts and new:
+        old_said = f"{parts[0]}" if len(parts) == 1 else f"{'·'.join(parts)} = {total}"
+        return f"{asked} puts {product(new)} where {x} has {old_said}: the sizes must multiply to {total} there"
+    return f"{asked} asks for {product(sizes)} elements, and {x} has {count}"
+
+
+def left_over(size: int, by: int) -> str:
+    """What is wrong with a number of heads, and the nearest one that would do."""
+    near = next((n for step in range(by) for n in (by - step, by + step) if size % n == 0), 1)
+    return f"{size} // {by} leaves {size % by} over: take a number that divides {size}, such as {near}"
+
+
+def unlike(shape: Sequence[int], sizes: Sequence[int]) -> tuple[list[int], list[int]]:
+    """The dims of `shape`, and the sizes asked for, without what is equal from the first and from the last on."""
+    start = 0
+    while start < min(len(shape), len(sizes)) and shape[start] == sizes[start]:
+        start += 1
+    end = 0
+    while end < min(len(shape), len(sizes)) - start and shape[-1 - end] == sizes[-1 - end]:
+        end += 1
+    return list(range(start, len(shape) - end)), list(sizes[start : len(sizes) - end])
+
+
+def unflattened(fault: Fault) -> str | None:
+    x, dim, sizes = fault.tensor("0"), fault.whole(1, "dim"), fault.ints(2, "sizes")
+    if fault.name != "unflatten" or x is None or dim is None or not sizes or "multiply up" not in fault.text:
+        return None
+    return f"unflatten makes {product(sizes)} of {x.dim(dim)}, dim {dim} of {x}: the sizes must multiply to it"
+
+
+def expanded(fault: Fault) -> str | None:
+    """`expand` repeats a dim of size 1, and no other."""
+    x, sizes = fault.tensor("0"), fault.ints(1, "size")
+    if fault.name != "expand" or x is None or not sizes:
+        return None
+    if len(sizes) < len(x.shape):
+        return f"expand takes a size for each dim: {len(sizes)} were given, and {x} has {len(x.shape)} dims"
+    lead = len(sizes) - len(x.shape)
+    for dim, size in enumerate(x.shape):
+        asked = sizes[lead + dim]
+        if asked not in (-1, size) and size != 1:
+            return (
+                f"expand repeats dims of size 1 only: dim {dim} of {x} is {x.dim(dim)}, and cannot become {asked}; "
+                "repeat copies, -1 leaves a dim as it is"
+            )
+    return None
+
+
+def repeated(fault: Fault) -> str | None:
+    x, sizes = fault.tensor("0"), fault.ints(1, "repeats")
+    if fault.name != "repeat" or x is None or not sizes or len(sizes) >= len(x.shape):
+        return None
+    return f"repeat takes a number for each dim: {len(sizes)} were given, and {x} has {len(x.shape)} dims"

@@ -1,0 +1,66 @@
+"""A loss of two tensors that do not go together: logits have a dim of classes, targets have none."""
+
+from __future__ import annotations
+
+from .fault import Fault
+
+__all__ = ["class_range", "classes", "same_size"]
+
+
+def classes(fault: Fault) -> str | None:
+    """Logits are [N, V] or [N, V, …], targets [N] or [N, …]."""
+    logits, target = fault.tensor("0", "input"), fault.tensor("1", "target")
+    if fault.name not in ("cross_entropy", "nll_loss") or logits is None or target is None or not target.is_integer:
+        return None
+    a, b = logits.shape, target.shape
+    if not a or (*a[:1], *a[2:]) == b:
+        return None
+    wanted = [*a[:1], *a[2:]]
+    said = f"{fault.name} takes its classes from dim 1 of {logits}, so a target of {wanted}, not {target}"
+    if len(a) > 2 and a[:-1] == b:
+        width = a[-1]
+        return (
+            f"{said}; its classes are last, {logits.dim(-1)}: "
+            f"{logits.name}.reshape(-1, {width}) and {target.name}.reshape(-1), or {logits.name}.transpose(1, -1)"
+        )
+    if len(a) == 2 and len(b) > 1 and a[0] == count(b):
+        return f"{said}; {target.name}.reshape(-1) is of {a[0]}"
+    if len(b) == 2 and b == (a[0], 1):
+        return f"{said}; {target.name}.squeeze(1) is of {a[0]}"
+    if len(b) == 1 and len(a) == 2 and a[0] != b[0]:
+        return f"{said}: {logits.dim(0)} rows met {target.dim(0)} targets"
+    return said
+
+
+def count(shape: tuple[int, ...]) -> int:
+    total = 1
+    for size in shape:
+        total *= size
+    return total
+
+
+def class_range(fault: Fault) -> str | None:
+    found = fault.numbers(r"Target (-?\d+) is out of bounds")
+    logits, target = fault.tensor("0", "input"), fault.tensor("1", "target")
+    if fault.name not in ("cross_entropy", "nll_loss") or found is None or logits is None or target is None:
+        return None
+    dim = 1 if len(logits.shape) > 1 else 0
+    last = logits.shape[dim] - 1
+    ignored = fault.call.literals.get("ignore_index", "-100")
+    return (
+        f"{target} holds the class {found[0]}, and {logits} has {logits.dim(dim)} classes, 0 to {last}: "
+        f"a target to leave out is ignore_index={ignored}"
+    )
+
+
+def same_size(fault: Fault) -> str | None:
+    """Losses that compare two tensors element by element."""
+    x, target = fault.tensor("0", "input"), fault.tensor("1", "target")
+    if "must be the same as input size" not in fault.text and "different to the input size" not in fault.text:
+        return None
+    if x is None or target is None or x.shape == target.shape:
+        return None
+    if len(x.shape) != len(target.shape):
+        return f"{fault.name} wants equal shapes: {x} has {len(x.shape)} dims, {target} has {len(target.shape)}"
+    dim = next(dim for dim, (a, b) in enumerate(zip(x.shape, target.shape, strict=True)) if a != b)
+    return f"{fault.name} wants equal shapes: dim {dim} is {x.dim(dim)} in {x} and {target.dim(dim)} in {target}"
