@@ -34,25 +34,31 @@ def values_of(asked: Valued) -> ValuesDiff:
         if text.endswith(".jsonl") or Path(text).is_file():
             raise TargetError(f"{text} is a trace, which holds no values; --values runs two models")
     from .targets.blame import blame
+    from .targets.place import importable
     from .values import compare
 
     with aside():
         weights = weights_of(asked.weights)
-        before, after = side(asked, asked.before), side(asked, asked.after)
-        with blame(f"{asked.before} against {asked.after}: one of them raised this when it was run"):
+        before, here = side(asked, asked.before)
+        after, there = side(asked, asked.after)
+        with (
+            importable(here),
+            importable(there),
+            blame(f"{asked.before} against {asked.after}: one of them raised this when it was run"),
+        ):
             return compare(
                 before, after, weights=weights, rtol=asked.rtol, atol=asked.atol, seed=asked.seed, refill=True
             )
 
 
-def side(asked: Valued, target: str) -> Side:
-    """The model of a target and its inputs. What stands beside it is not to be imported by the other: it is made
-    alone, and what it imports while it runs must be importable without that."""
+def side(asked: Valued, target: str) -> tuple[Side, Path | None]:
+    """The model of a target and its inputs, and where it can import from while it runs. It is made alone: of two files
+    of one name, each beside its model, both are imported."""
     from .targets import Request, made, sources
     from .values import Inputs, Side
 
     with made(Request(target, asked.options, seed=asked.seed)) as (place, ready):
-        return Side(ready.model, Inputs(ready.args, ready.kwargs), place.target, sources(ready))
+        return Side(ready.model, Inputs(ready.args, ready.kwargs), place.target, sources(ready)), place.folder
 
 
 def weights_of(how: str | None) -> Weights:

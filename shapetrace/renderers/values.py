@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 
 from rich.text import Text
 
@@ -21,16 +22,17 @@ MOST = 8
 
 def values(found: ValuesDiff, style: Style | None = None) -> str:
     style = style or Style()
-    return output([*head(found), *body(found, style), Text(total(found))], style)
+    return output([*head(found, style.columns), *body(found, style), Text(total(found))], style)
 
 
-def head(found: ValuesDiff) -> Iterator[Text]:
+def head(found: ValuesDiff, width: int) -> Iterator[Text]:
     first = max(len(escape(trace.target)) for trace in (found.before, found.after))
     for sign, style, trace in (("---", "red", found.before), ("+++", "green", found.after)):
         said = f"{escape(trace.target).ljust(first)}  {escape(trace.model)}"
         yield Text(f"{sign} {said}".rstrip(), style)
-    yield Text(f"    inputs   {escape(found.inputs)}", "dim")
-    yield Text(f"    weights  {escape(found.weights)}", "dim")
+    for word, text in (("inputs", found.inputs), ("weights", found.weights)):
+        for label, part in zip_longest([word], wrap(escape(text), width - 13), fillvalue=""):
+            yield Text(f"    {label:7}  {part}", "dim")
 
 
 def body(found: ValuesDiff, style: Style) -> Iterator[Text]:

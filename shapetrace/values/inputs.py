@@ -58,11 +58,21 @@ def refilled(before: nn.Module, after: nn.Module, given: Inputs, own: Inputs) ->
         if name not in found and (other := next(likely, None)) is not None:
             found[name] = other
     names = positions(after)
-    args = tuple(
-        ours[found[name]] if name in found else value for name, value in zip(names, own.args, strict=False)
-    ) + tuple(own.args[len(names) :])
-    kwargs = {name: ours[found[name]] if name in found else value for name, value in own.kwargs.items()}
+
+    def value_of(name: str, value: Any) -> Any:
+        return as_kept(ours[found[name]], value) if name in found else value
+
+    args = tuple(map(value_of, names, own.args)) + tuple(own.args[len(names) :])
+    kwargs = {name: value_of(name, value) for name, value in own.kwargs.items()}
     return Inputs(args, kwargs), said(found, [name for name in theirs if name not in found])
+
+
+def as_kept(value: Any, own: Any) -> Any:
+    """A tensor of floats in the dtype, and any tensor on the device, in which the second model takes its own."""
+    if not isinstance(value, torch.Tensor) or not isinstance(own, torch.Tensor):
+        return value
+    are_floats = value.is_floating_point() and own.is_floating_point()
+    return value.to(own.device, own.dtype) if are_floats else value.to(own.device)
 
 
 def said(found: Mapping[str, str], kept: list[str]) -> str:

@@ -1,7 +1,8 @@
-"""The weights of one model put into another: by name, and the rest by the order of equal shapes."""
+"""The weights of one model put into another: by name, then by the order of equal shapes, joined or cut apart."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -28,20 +29,26 @@ class Weight(NamedTuple):
 
 def copy_weights(before: nn.Module, after: nn.Module) -> str:
     """Puts the weights of `before` into `after`; what was done, in words."""
-    ours, theirs = weights_of(before), weights_of(after)
-    pairs, left = paired(ours, theirs)
+    pairs, rest, left = paired(weights_of(before), weights_of(after))
+    parts, left = joined(rest, left)
     with torch.no_grad():
         for weight, other in pairs:
             other.upright.copy_(weight.upright)
+        for few, many in parts:
+            together = torch.cat([weight.upright for weight in few])
+            sizes = [len(weight.upright) for weight in many]
+            for weight, part in zip(many, torch.split(together, sizes), strict=True):
+                weight.upright.copy_(part)
+    done = f"{len(pairs) + sum(len(many) for _, many in parts)} copied"
     if not left:
-        return f"{len(pairs)} copied"
+        return done
     names = ", ".join(weight.name for weight in left[:3]) + (", …" if len(left) > 3 else "")
-    return f"{len(pairs)} copied, {len(left)} of after have no like: {names}"
+    return f"{done}, {len(left)} of after have no like: {names}"
 
 
-def paired(ours: list[Weight], theirs: list[Weight]) -> tuple[list[tuple[Weight, Weight]], list[Weight]]:
+def paired(ours: list[Weight], theirs: list[Weight]) -> tuple[list[tuple[Weight, Weight]], list[Weight], list[Weight]]:
     """Those of equal name and shape; then, if there are as many of a shape on both sides, these in their order. And the
-    weights of the second that go with none."""
+    weights of both that go with none."""
     named = {(weight.name, weight.shape): weight for weight in ours}
     pairs = [(named[key], other) for other in theirs if (key := (other.name, other.shape)) in named]
     taken, given = {weight.name for weight, _ in pairs}, {other.name for _, other in pairs}
@@ -52,9 +59,45 @@ def paired(ours: list[Weight], theirs: list[Weight]) -> tuple[list[tuple[Weight,
         free = [weight for weight in rest if weight.shape == shape]
         if len(free) == len(alike):
             pairs += zip(free, alike, strict=True)
+            rest = [weight for weight in rest if weight.shape != shape]
         else:
             left += alike
-    return pairs, left
+    return pairs, rest, left
+
+
+def joined(ours: list[Weight], theirs: list[Weight]) -> tuple[list[tuple[list[Weight], list[Weight]]], list[Weight]]:
+    """Where one side has in one weight what the other has in several, as q, k and v: these in their order, of all that
+    are alike but for the first size. And the weights of the second that go with none."""
+    parts: list[tuple[list[Weight], list[Weight]]] = []
+    left: list[Weight] = []
+    for tail in dict.fromkeys(other.shape[1:] for other in theirs):
+        few, many = ([each for each in side if each.shape[1:] == tail] for side in (ours, theirs))
+        found = list(runs(few, many))
+        if found and sum(map(len, (run for _, run in found))) == len(many):
+            parts += found
+        else:
+            left += many
+    return parts, left
+
+
+def runs(ours: list[Weight], theirs: list[Weight]) -> Iterator[tuple[list[Weight], list[Weight]]]:
+    """Both lists cut, from the front, where they have come equally far; nothing once one side cannot be joined."""
+    first: list[Weight] = []
+    other: list[Weight] = []
+    ours, theirs = ours[:], theirs[:]
+    while (ours or first) and (theirs or other):
+        size, its = (sum(each.shape[0] for each in run if each.shape) for run in (first, other))
+        if size == its and first and other:
+            yield first, other
+            first, other = [], []
+        elif size <= its and ours:
+            first.append(ours.pop(0))
+        elif theirs:
+            other.append(theirs.pop(0))
+        else:
+            return
+    if first and other and sum(each.shape[0] for each in first) == sum(each.shape[0] for each in other):
+        yield first, other
 
 
 def weights_of(model: nn.Module) -> list[Weight]:

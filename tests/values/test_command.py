@@ -28,10 +28,24 @@ class Net(nn.Module):
 
 def old(): return Net("x"), (), {"x": torch.ones(2, 3)}
 def new(): return Net("z"), (), {"z": torch.zeros(2, 3)}
+def half(): return Net("x").bfloat16(), (), {"x": torch.zeros(2, 3).bfloat16()}
 def failing(): return Net("x"), (), {"z": torch.zeros(2, 3)}
 
 def port(before, after):
     after.linear.weight.data.copy_(before.linear.weight)
+"""
+
+
+LAZY = """
+import importlib, layers, torch
+from torch import nn
+
+class Net(nn.Module):
+    def forward(self, x):
+        importlib.import_module(f"late_{layers.FACTOR}")
+        return x * layers.FACTOR
+
+def build(): return Net(), (torch.ones(3),)
 """
 
 
@@ -73,6 +87,21 @@ def test_with_the_same_weights_they_are_the_same_and_the_status_is_0(run: Run, h
 def test_within_a_tolerance_they_are_the_same(run: Run) -> None:
     status, _, _ = run("nets.py:old", "nets.py:new", "--values", "--rtol", "1")
     assert status == 0
+
+
+def test_the_inputs_have_the_dtype_that_the_second_side_takes(run: Run) -> None:
+    status, out, _ = run("nets.py:old", "nets.py:half", "--values", "--weights", "copy")
+    assert (status, out.splitlines()[-1]) == (0, "3 same")
+
+
+def test_each_side_imports_what_stands_beside_it_also_while_it_runs(run: Run, tmp_path: Path) -> None:
+    for name, factor in (("one", 2), ("two", 3)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "net.py").write_text(LAZY)
+        (tmp_path / name / "layers.py").write_text(f"FACTOR = {factor}")
+        (tmp_path / name / f"late_{factor}.py").write_text("")
+    status, out, _ = run("one/net.py:build", "two/net.py:build", "--values")
+    assert (status, "0.5 at [0]: 2 → 3" in out) == (1, True)
 
 
 def test_it_is_written_to_a_file(run: Run, tmp_path: Path) -> None:

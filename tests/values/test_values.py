@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from shapetrace import ShapetraceError, ValuesDiff, compare_values
 from shapetrace.errors import InputError
+from shapetrace.models.gpt import gpt
 from shapetrace.renderers import Style, values
 
 
@@ -160,6 +161,14 @@ def test_it_is_said_which_weights_have_no_like() -> None:
     assert found.weights == "1 copied"
     found = compare_values(nn.Linear(3, 2, bias=False), nn.Linear(3, 2), X, weights="copy")
     assert found.weights == "1 copied, 1 of after have no like: bias"
+
+
+def test_weights_that_one_side_has_in_one_and_the_other_in_three_are_cut_apart_or_joined() -> None:
+    fused, separate = gpt(qkv="fused"), gpt(qkv="separate")
+    for before, after in ((fused, separate), (separate, fused)):
+        found = compare_values(before[0], after[0], **before[2], weights="copy")
+        count = len(list(after[0].parameters()))
+        assert (bool(found), found.weights) == (False, f"{count} copied")
 
 
 def test_a_function_of_ones_own_puts_the_weights_into_a_copy() -> None:
