@@ -84,7 +84,7 @@ BUGS: dict[str, tuple[dict[str, Any], list[Edit], str]] = {
     "swapped K and V": (
         {},
         [("attention.py", "q, k, v = qkv.split", "q, v, k = qkv.split")],
-        "blocks.0.attention.k · k [B, H, T, D]",
+        "blocks.0.attention.k [B, T, C]",
     ),
     "norm epsilon": (
         {},
