@@ -117,6 +117,15 @@ def run(
     F: Annotated[str | None, size("F", "feed-forward width")] = None,
     V: Annotated[str | None, size("V", "vocabulary")] = None,
     L: Annotated[str | None, size("L", "layers")] = None,
+    G: Annotated[str | None, size("G", "key/value heads")] = None,
+    set: Annotated[
+        list[str] | None, typer.Option(metavar="FIELD=VALUE", help="of the configuration of a model of hf:")
+    ] = None,
+    weightless: Annotated[
+        bool | None,
+        typer.Option("--weightless/--no-weightless", help="without memory for weights; hf: is, if it can be"),
+    ] = None,
+    device: Annotated[str | None, typer.Option(metavar="NAME", help="where it runs: cpu, cuda")] = None,
     input: Annotated[list[str] | None, typer.Option(metavar="SPEC", help="a tensor to call the model with")] = None,
     seed: Annotated[
         int,
@@ -147,6 +156,7 @@ def run(
       shapetrace run my_model.py:build --n-layers 3 --no-bias
       shapetrace run my_model.py:Net --input 'x: float32[B=2, T=4, 8]'
       shapetrace run gpt --copies --ops
+      shapetrace run hf:llama --B 2 --T 16 --set num_hidden_layers=2
       shapetrace run torch.nn:Linear --in-features 8 --out-features 4 \\
                      --input 'float32[2, 8]'
 
@@ -160,7 +170,7 @@ def run(
 
     If the model raises, what it did until then is shown, then its own traceback, and the exit status is 2.
     """
-    from .targets import Request
+    from .targets import Request, Way
 
     if target.startswith("-"):
         raise TargetError(f"the target comes first, then its options: shapetrace run TARGET {target} …")
@@ -171,7 +181,8 @@ def run(
         name for name in others if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
     )
     options, specs = (*letters, *context.args), tuple(input or ())
-    run_and_show(Request(target, options, specs, seed, ops, axes, others, given, materialise), view)
+    way = Way(tuple(set or ()), weightless, device)
+    run_and_show(Request(target, options, specs, seed, ops, axes, others, given, materialise, way), view)
 
 
 @app.command()

@@ -41,6 +41,7 @@ LATER = {
     ("schema", "records"): "trace[path] searches the records",
     ("schema", "files"): "trace.save(path) writes a file",
     ("schema", "renderers"): "print(trace) shows it",
+    ("targets", "transformers"): "only a target of its own needs it",
     ("__init__", "capture"): "torch is imported when a model is recorded, not before",
 }
 """What may be imported besides, but only inside of a function, or for the type checker: with the reason."""

@@ -12,6 +12,7 @@ from ..passes.roles import name_roles
 from ..schema import Trace
 from .attach import Tap, attach, recorded, trace_of
 from .naming import Naming, Sourcing, declared
+from .weightless import runnable, within
 
 __all__ = ["Tap", "attach", "record", "trace", "trace_of"]
 
@@ -36,6 +37,8 @@ def trace(
                 copy of the model runs twice more at other sizes, or one that is built anew where the model carries its
                 configuration; "C=768 H=12" gives sizes of letters that this cannot tell. False: the plain record
 
+    A model on meta or on fake tensors takes real inputs: it runs weightless.
+
     What the forward raises passes through, with a note that says where; `trace_of` gives the record of it so far.
     """
     return record(model, args, kwargs, functions=functions, ops=ops, materialise=materialise, axes=axes)
@@ -55,6 +58,8 @@ def record(
     """`trace`, for a forward that has keyword arguments of the same names; `sources` as for `Naming`."""
 
     again = partial(recorded, functions=functions, ops=ops, materialise=materialise)
+    model = runnable(model, args, kwargs)
     naming = Naming(model, args, kwargs, again, declared(axes), sources) if axes else None
-    plain = again(model, args, kwargs)
+    with within(model):
+        plain = again(model, args, kwargs)
     return plain if naming is None else naming.name(name_roles(plain))

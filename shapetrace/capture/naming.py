@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ..letters import is_unknown, names_in, sizes_in
 from ..passes.axes import Axes, name_axes, with_axes
@@ -21,6 +20,7 @@ from .probe import Probes, Recording, Sizes, Source, probe
 from .rebuild import letters_of, rebuilt
 from .recorder import said
 from .undisturbed import undisturbed
+from .weightless import Weightless, mode_of, within
 
 __all__ = ["Naming", "Sourcing", "declared"]
 
@@ -127,16 +127,19 @@ class Naming:
         if "C" in letters:
             letters.setdefault("F", 4 * letters["C"])  # where it is left open; no dim has it if it is not so
 
-        def build(new: Sizes) -> tuple[nn.Module, Given]:
-            return rebuilt(self.model, letters, new) if new else copied(self.model), given
+        around = within(self.model)
 
-        return Source(given, letters, build)
+        def build(new: Sizes) -> tuple[nn.Module, Given]:
+            with around:
+                return rebuilt(self.model, letters, new) if new else copied(self.model), given
+
+        return Source(given, letters, build, within=around)
 
     def copied(self, given: Given) -> Source:
         """As it is, in a copy: its own axes stay as they are."""
-        if not is_large(self.model):
-            return Source(given, {}, lambda _: (copied(self.model), given))
-        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        if mode_of(self.model) is not None or not is_large(self.model):
+            return Source(given, {}, lambda _: (copied(self.model), given), within=within(self.model))
+        mode = Weightless()
         return Source(given, {}, lambda _: (weightless(self.model, mode), given), within=mode)
 
 

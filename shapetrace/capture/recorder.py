@@ -14,6 +14,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from ..schema import Call, TensorMeta
 from .places import Place, Places
@@ -177,7 +178,7 @@ class Recorder:
 
     def outputs(self, result: Any) -> dict[str, TensorMeta]:
         kind = type(result)
-        if kind is torch.Tensor:
+        if kind is torch.Tensor or kind is FakeTensor:
             table = self.table
             known = table.known.get(id(result))
             if known is None or known.ref() is not result:

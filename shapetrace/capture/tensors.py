@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from ..schema import TensorMeta
 
@@ -22,7 +23,7 @@ __all__ = ["PLAIN", "Known", "Numbers", "TensorTable", "version_of"]
 
 T = TypeVar("T")
 
-PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
+PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, FakeTensor})
 """The classes whose attributes can be read without running anyone's `__torch_function__`."""
 
 
@@ -105,7 +106,7 @@ class TensorTable:
                         number,
                         memory,
                         None if id(tensor) not in self.names else self._name(tensor),
-                        None if kind is torch.Tensor else "Parameter",
+                        None if kind is torch.Tensor or is_fake_result(tensor) else "Parameter",
                     ),
                 )
                 return known
@@ -164,6 +165,10 @@ class Words(dict[object, str]):
     def __missing__(self, thing: object) -> str:
         word = self[thing] = sys.intern(str(thing).removeprefix("torch."))
         return word
+
+
+def is_fake_result(tensor: torch.Tensor) -> bool:
+    return type(tensor) is FakeTensor and not isinstance(tensor, torch.nn.Parameter)
 
 
 def version_of(tensor: torch.Tensor) -> int | None:

@@ -17,6 +17,7 @@ from .modes import FunctionCalls, OpCalls
 from .notes import notes_of
 from .rebuild import attribute, letters_of
 from .recorder import Recorder, said
+from .weightless import mode_of
 
 __all__ = ["Detail", "Watch"]
 
@@ -85,6 +86,7 @@ class Watch:
             sizes=letters_of(self.model),
             dtype=first.dtype if first else "",
             device=first.device if first else "",
+            weightless=mode_of(self.model) is not None,
             torch=str(torch.__version__),
             notes=notes_of(calls, materialised=self.detail.materialise and was_written_out(calls)),
             error=None if error is None else said(error),

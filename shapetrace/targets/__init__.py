@@ -5,6 +5,7 @@ A target is one of
     gpt                       a model that a package has registered
     path/file.py:callable     a builder or a class in a file
     package.module:callable   or in a module
+    hf:llama                  a type of model that transformers knows, or hf:path/config.json
 
 The callable returns a model, (model, args) or (model, args, kwargs), or is a model itself; a class is called without
 arguments. Its parameters are its options. A kind of target is one file here with a `find(…) -> Place`.
@@ -14,21 +15,23 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from ..errors import TargetError
 from ..letters import in_order, sizes_in
 from ..schema import Trace
-from . import files, modules, registry
+from . import files, hf, modules, registry
 from .blame import Raised, own_traceback
-from .inputs import parse
-from .place import Place, importable
+from .inputs import Spec, parse
+from .place import AS_IT_IS, Place, Way, importable
 
 if TYPE_CHECKING:
     from .ready import Ready
 
-__all__ = ["Raised", "Request", "find", "own_traceback", "record"]
+__all__ = ["Raised", "Request", "Way", "find", "own_traceback", "record"]
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -42,6 +45,7 @@ class Request(msgspec.Struct, frozen=True):
     axes      sizes of letters, as the user says: "C=768 H=12"
     others    names of options that are not the builder's, for the hint when one is mistyped
     given     those of them that were given
+    way       how to run it
     """
 
     target: str
@@ -53,10 +57,20 @@ class Request(msgspec.Struct, frozen=True):
     others: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
     materialise: bool = False
+    way: Way = AS_IT_IS
 
 
-def find(target: str) -> Place:
+KINDS = {"hf": hf.find}
+"""What stands before the first colon of a target -> what finds it. It makes its models of configurations."""
+
+
+def find(target: str, way: Way = AS_IT_IS) -> Place:
     """Where a target is; nothing is imported yet. `TargetError`, with what is near, if it is not there."""
+    kind, colon, rest = target.partition(":")
+    if colon and rest and kind in KINDS:
+        return KINDS[kind](target, rest, way)
+    if way.changes:
+        raise TargetError(f"{target}: --set changes a field of a configuration: it is for {', '.join(KINDS)}:…")
     where, _, name = target.rpartition(":")
     if not where or not name or re.fullmatch(r"[A-Za-z]:[\\/][^:]*", target):  # the colon of a drive is none
         return registry.find(target.removesuffix(":"))
@@ -73,14 +87,45 @@ def record(request: Request) -> Trace:
     """
     specs = [parse(text) for text in request.inputs]
     sizes_in(request.axes)  # refused, if it cannot be read, before anything slow begins
-    place = find(request.target)
+    place, first = find(request.target, request.way), None
+    while True:
+        try:
+            found = record_at(place, request, specs)
+        except Raised as raised:
+            first = first or raised
+            if place.instead is None:
+                raise first from first.__cause__
+            place = place.instead()
+        else:
+            return noted(found, place, first)
+
+
+def noted(found: Trace, place: Place, instead_of: Raised | None) -> Trace:
+    if not place.note or instead_of is None:
+        return found
+    from .tensors import first_line
+
+    cause = instead_of.__cause__
+    reason = f"{type(cause).__name__}: {first_line(cause)}" if cause is not None else str(instead_of)
+    return msgspec.structs.replace(found, notes=(*found.notes, place.note.format(reason=reason)))
+
+
+def record_at(place: Place, request: Request, specs: Sequence[Spec]) -> Trace:
     from ..capture import record as record_forward  # torch, from here on
     from ..capture import trace_of
     from .again import source
     from .ready import make
 
     with importable(place.folder):
-        ready = make(place, request.options, specs, seed=request.seed, others=request.others, given=request.given)
+        ready = make(
+            place,
+            request.options,
+            specs,
+            seed=request.seed,
+            others=request.others,
+            given=request.given,
+            way=request.way,
+        )
         try:
             sources = [lambda plain: source(ready, plain)]
             recorded = record_forward(

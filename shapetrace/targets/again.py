@@ -8,6 +8,7 @@ from ..capture.copied import copied
 from ..capture.given import Given, given
 from ..capture.probe import Sizes, Source
 from ..capture.rebuild import letters_of
+from ..capture.weightless import within
 from .ready import Ready
 
 __all__ = ["source"]
@@ -33,4 +34,4 @@ def source(ready: Ready, plain: Given) -> Source | None:
         own = copied(model) if model is ready.model else model  # a target that is a model, or gives one again and again
         return own, given(own.forward, args, kwargs)
 
-    return Source(plain, letters, build)
+    return Source(plain, letters, build, within=within(ready.model))
