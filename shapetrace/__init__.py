@@ -2,6 +2,7 @@
 
     trace = shapetrace.trace(model, ids)             # one forward
     with shapetrace.attach(model) as tap: ...        # around your own code
+    print(shapetrace.compare(before, after))         # two traces
 
 torch is not imported until `trace` or `attach` is used.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .diff import Change, Diff, compare
 from .errors import FileError, InputError, LookupFailed, ShapetraceError, TargetError
 from .files import load
 from .records import Record
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Call",
+    "Change",
+    "Diff",
     "FileError",
     "InputError",
     "LookupFailed",
@@ -30,6 +34,7 @@ __all__ = [
     "TensorMeta",
     "Trace",
     "attach",
+    "compare",
     "load",
     "trace",
     "trace_of",

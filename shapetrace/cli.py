@@ -5,9 +5,7 @@ from __future__ import annotations
 import errno
 import sys
 import textwrap
-import warnings
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,8 +13,27 @@ import msgspec
 import typer
 
 from . import __version__, files
+from .comparison import diff
 from .errors import ShapetraceError, TargetError
-from .streams import complain, hush, say, set_encoding
+from .options import (
+    All,
+    Axes,
+    Changes,
+    Copies,
+    Depth,
+    Device,
+    Inputs,
+    Materialise,
+    Ops,
+    Output,
+    Seed,
+    Shape,
+    Weightless,
+    Width,
+    model_names,
+    size,
+)
+from .streams import aside, complain, hush, say, set_encoding
 from .view import View, emit, view_of
 
 if TYPE_CHECKING:
@@ -28,59 +45,6 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
 UsageError: Any = typer.BadParameter.__base__
 """Of typer itself or of click, going by the version of typer."""
-
-# --- options: each is read here; targets and renderers are imported when there is something for them to do ------------
-
-
-def number(least: int, most: int) -> Callable[[object], int]:
-    """Reads a whole number from `least` to `most`."""
-
-    def read(text: object) -> int:
-        from .targets.options import whole
-
-        found = whole(str(text), least=least, most=most)
-        if found is None:
-            raise typer.BadParameter(f"it is a whole number from {least} to {most}, not {text!r}.")
-        return found
-
-    return read
-
-
-def format_name(text: str) -> str:
-    from .renderers import FORMATS
-
-    if text not in FORMATS:
-        raise typer.BadParameter(f"it is {', '.join(FORMATS)}, not {text!r}.")
-    return text
-
-
-def model_names() -> list[str]:
-    from .targets import registry
-
-    return registry.names()
-
-
-def size(letter: str, axis: str) -> Any:
-    return typer.Option(f"--{letter}", metavar="N", help=axis)
-
-
-All = Annotated[bool, typer.Option("--all", help="leave nothing out and fold nothing: masks, casts, equal blocks")]
-Depth = Annotated[
-    int | None, typer.Option(metavar="N", parser=number(0, 1000), help="how many levels of modules to open")
-]
-Shape = Annotated[
-    str | None,
-    typer.Option("--format", metavar="NAME", parser=format_name, help="tree (the default), table, json, markdown"),
-]
-Output = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="write to FILE: .jsonl keeps the record, .txt, .md and .json what is shown"),
-]
-Width = Annotated[
-    int | None, typer.Option(metavar="N", parser=number(1, 10_000), help="how many columns wide; else as the terminal")
-]
-Copies = Annotated[bool, typer.Option("--copies", help="show the copies instead, the largest first, and why")]
-
 
 # --- commands ---------------------------------------------------------------------------------------------------------
 
@@ -97,6 +61,7 @@ def shapetrace(
       shapetrace run my_model.py:build         your own
       shapetrace run gpt --output gpt.jsonl    keep the record
       shapetrace show gpt.jsonl                and look at it again
+      shapetrace diff preln postln             what differs between two
     """
     if version:
         say(f"shapetrace {__version__}")
@@ -116,30 +81,16 @@ def run(
     H: Annotated[str | None, size("H", "heads")] = None,
     F: Annotated[str | None, size("F", "feed-forward width")] = None,
     V: Annotated[str | None, size("V", "vocabulary")] = None,
-    L: Annotated[str | None, size("L", "layers")] = None,
     G: Annotated[str | None, size("G", "key/value heads")] = None,
-    set: Annotated[
-        list[str] | None, typer.Option(metavar="FIELD=VALUE", help="of the configuration of a model of hf:")
-    ] = None,
-    weightless: Annotated[
-        bool | None,
-        typer.Option("--weightless/--no-weightless", help="without memory for weights; hf: is, if it can be"),
-    ] = None,
-    device: Annotated[str | None, typer.Option(metavar="NAME", help="where it runs: cpu, cuda")] = None,
-    input: Annotated[list[str] | None, typer.Option(metavar="SPEC", help="a tensor to call the model with")] = None,
-    seed: Annotated[
-        int,
-        typer.Option(
-            metavar="N", parser=number(0, 2**64 - 1), help="of the random numbers; 0 if not given", show_default=False
-        ),
-    ] = 0,
-    axes: Annotated[
-        str, typer.Option(metavar="SIZES", help="sizes of axes that cannot be told: 'C=768 H=12'", show_default=False)
-    ] = "",
-    ops: Annotated[bool, typer.Option("--ops", help="show the aten ops that each function runs, too")] = False,
-    materialise: Annotated[
-        bool, typer.Option("--materialise", help="run fused attention written out: its scores and weights are real")
-    ] = False,
+    L: Annotated[str | None, size("L", "layers")] = None,
+    set: Changes = None,
+    weightless: Weightless = None,
+    device: Device = None,
+    input: Inputs = None,
+    seed: Seed = 0,
+    axes: Axes = "",
+    ops: Ops = False,
+    materialise: Materialise = False,
     copies: Copies = False,
     all: All = False,
     depth: Depth = None,
@@ -170,19 +121,41 @@ def run(
 
     If the model raises, what it did until then is shown, then its own traceback, and the exit status is 2.
     """
-    from .targets import Request, Way
-
-    if target.startswith("-"):
-        raise TargetError(f"the target comes first, then its options: shapetrace run TARGET {target} …")
     view = view_of(format, output, all, depth, width, copies)
-    letters = (f"--{name}={text}" for name, text in context.params.items() if name.isupper() and text is not None)
-    others = tuple(option.name for option in context.command.params if option.name and not option.name.isupper())
-    given = tuple(
-        name for name in others if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
-    )
-    options, specs = (*letters, *context.args), tuple(input or ())
-    way = Way(tuple(set or ()), weightless, device)
-    run_and_show(Request(target, options, specs, seed, ops, axes, others, given, materialise, way), view)
+    run_and_show(requested(context), view)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def check(
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", hidden=True)],
+    target: Annotated[str, typer.Argument(metavar="TARGET", hidden=True, autocompletion=model_names)],
+    update: Annotated[bool, typer.Option("--update", help="write FILE, unless it holds this trace")] = False,
+    set: Changes = None,
+    weightless: Weightless = None,
+    device: Device = None,
+    input: Inputs = None,
+    seed: Seed = 0,
+    axes: Axes = "",
+    ops: Ops = False,
+    materialise: Materialise = False,
+) -> None:
+    """Run a model and compare its trace with a file.
+
+    \b
+      shapetrace check traces/gpt.jsonl gpt --B 2 --T 4
+      shapetrace check traces/net.jsonl net.py:build --n-layers 3
+      shapetrace check --update traces/gpt.jsonl gpt --B 2 --T 4
+
+    TARGET and its options, --B and the other letters among them, are those of `shapetrace run`. FILE holds what is the
+    same on every machine: names, axes, shapes, roles; no strides, devices or versions.
+
+    The exit status is 0 if nothing differs, 1 if something does, 2 if there was trouble, as that of diff.
+    """
+    from .check import Check, check
+
+    words = tuple(context.obj[1:])
+    raise typer.Exit(check(Check(file, requested(context), words, update)))
 
 
 @app.command()
@@ -224,15 +197,45 @@ def models() -> None:
         say(f"{model.name:12} {model.line}\n{options}".rstrip())
 
 
+app.command()(diff)
+
+
 # --- what the commands do ---------------------------------------------------------------------------------------------
+
+
+def requested(context: typer.Context) -> Request:
+    """What a command is to run, from its words."""
+    from .targets import Request, Way
+
+    asked = context.params
+    for word in filter(None, (asked.get("file"), asked["target"])):
+        if word.startswith("-"):
+            takes = "FILE TARGET" if "file" in asked else "TARGET"
+            raise TargetError(f"the target comes first, then its options: {context.command_path} {takes} {word} …")
+    letters = (f"--{name}={text}" for name, text in asked.items() if name.isupper() and text is not None)
+    others = tuple(option.name for option in context.command.params if option.name and not option.name.isupper())
+    given = tuple(
+        name for name in others if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
+    )
+    return Request(
+        asked["target"],
+        options=(*letters, *context.args),
+        inputs=tuple(asked["input"] or ()),
+        seed=asked["seed"],
+        ops=asked["ops"],
+        axes=asked["axes"],
+        others=others,
+        given=given,
+        materialise=asked["materialise"],
+        way=Way(tuple(asked["set"] or ()), asked["weightless"], asked["device"]),
+    )
 
 
 def run_and_show(request: Request, view: View) -> None:
     from .targets import Raised, record
 
-    warnings.filterwarnings("ignore", "Failed to initialize NumPy")  # torch says so where there is none; none is needed
     try:
-        with redirect_stdout(sys.stderr):  # what the user's code prints is not the record
+        with aside():
             trace = record(request)
     except Raised as raised:
         if raised.partial is not None:
@@ -247,7 +250,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; the exit status."""
     set_encoding()
     try:
-        status = app(arguments, prog_name="shapetrace", standalone_mode=False)
+        words = sys.argv[1:] if arguments is None else list(arguments)
+        status = app(words, prog_name="shapetrace", standalone_mode=False, obj=words)
         return status if isinstance(status, int) else 0
     except KeyboardInterrupt:
         return 130

@@ -7,10 +7,23 @@ from collections.abc import Iterable, Mapping
 
 from .errors import InputError
 
-__all__ = ["NAME", "ORDER", "in_order", "is_unknown", "letters_of_names", "names_in", "sizes_in", "unknown"]
+__all__ = [
+    "MODEL_AXES",
+    "NAME",
+    "ORDER",
+    "in_order",
+    "is_unknown",
+    "letters_of_names",
+    "names_in",
+    "sizes_in",
+    "unknown",
+]
 
 ORDER = "BTSCHDGFVPL"
 """As a paper would list them; other letters follow."""
+
+MODEL_AXES = "CHDGFV"
+"""Those that are the model's own; the others, but L, are its input's."""
 
 FIELDS = {
     "C": "C hidden_size d_model n_embd n_embed dim model_dim embed_dim emb_dim embedding_dim width hidden_dim",

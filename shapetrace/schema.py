@@ -170,7 +170,7 @@ class Trace(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
         """
         devices = _devices(self.calls)
         calls = tuple(_portable(call, devices) for call in self.calls)
-        return msgspec.structs.replace(self, torch=None, device="", calls=calls)
+        return msgspec.structs.replace(self, torch=None, device="", weightless=False, calls=calls)
 
     def __str__(self) -> str:
         from .renderers import render

@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import os
 import sys
-from contextlib import suppress
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
 
 from .errors import FileError
 from .files import reason
 
-__all__ = ["complain", "hush", "say", "set_encoding"]
+__all__ = ["aside", "complain", "hush", "say", "set_encoding"]
 
 
 def set_encoding() -> None:
@@ -18,6 +20,14 @@ def set_encoding() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """What the user's code prints meanwhile goes to stderr: it is not the record."""
+    warnings.filterwarnings("ignore", "Failed to initialize NumPy")  # torch says so where there is none; none is needed
+    with redirect_stdout(sys.stderr):
+        yield
 
 
 def say(text: str) -> None:

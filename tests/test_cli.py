@@ -301,7 +301,8 @@ def test_a_forward_that_raises_is_shown_until_then_followed_by_its_own_traceback
     ]
     assert lines[5].startswith("shapetrace: raised in ")
     assert lines[-1] == (
-        "shapetrace: net.py:fails: the forward of Net raised this; --output FILE.jsonl keeps what ran until then"
+        "shapetrace: net.py:fails: the forward of Net raised this; "
+        "shapetrace run … --output FILE.jsonl keeps what ran until then"
     )
 
 
@@ -455,10 +456,12 @@ def test_without_a_command_the_help_is_shown(run: Run) -> None:
     status, out, err = run()
     assert (status, err) == (0, "")
     assert run("--help") == (0, out, "")
-    assert [line.split()[0] for line in out.partition("Commands:\n")[2].splitlines()] == ["run", "show", "models"]
+    assert [line.split()[0] for line in out.partition("Commands:\n")[2].splitlines()] == [
+        *["run", "check", "show", "models", "diff"]
+    ]
 
 
-@pytest.mark.parametrize("command", ["", "run", "show", "models"])
+@pytest.mark.parametrize("command", ["", "run", "check", "show", "models", "diff"])
 def test_help_shows_examples_before_options_and_fits_80_columns(run: Run, command: str) -> None:
     _, out, _ = run(*command.split(), "--help")
     assert 0 < out.index(f"    shapetrace {command}") < out.index("Options:")

@@ -1,9 +1,9 @@
 """Imports point down only, and the heavy ones stay where they belong. What a function imports counts, too.
 
-cli                             wires the layers
-renderers                       rich only here
-capture    targets    passes    torch only in capture and targets
-schema    files    records    letters    msgspec and the standard library
+cli    check    pytest_plugin    wire the layers
+renderers                        rich only here
+capture    targets    passes     torch only in capture and targets
+schema    files    records    letters    golden    msgspec and the standard library
 errors
 """
 
@@ -26,12 +26,18 @@ MAY_IMPORT = {
     "streams": "errors files",
     "letters": "errors",
     "passes": "msgspec errors schema files records letters",
+    "diff": "msgspec errors schema records letters passes",
     "capture": "msgspec torch errors schema records letters passes",
     "targets": "msgspec torch errors schema letters capture",
-    "renderers": "msgspec rich errors schema files records passes",
+    "renderers": "msgspec rich errors schema files records passes diff",
     "view": "msgspec errors schema files streams renderers",
-    "__init__": "errors schema files records",
-    "cli": "msgspec typer __init__ errors schema files records streams view passes targets renderers",
+    "golden": "msgspec errors schema files",
+    "check": "msgspec errors files streams targets golden",
+    "options": "typer targets renderers",
+    "comparison": "typer errors schema files streams targets diff renderers options",
+    "__init__": "errors schema files records diff",
+    "pytest_plugin": "pytest errors schema files golden",
+    "cli": "msgspec typer __init__ errors files streams view targets renderers check options comparison",
     "__main__": "cli",
     "models": "torch",
 }
@@ -41,6 +47,7 @@ LATER = {
     ("schema", "records"): "trace[path] searches the records",
     ("schema", "files"): "trace.save(path) writes a file",
     ("schema", "renderers"): "print(trace) shows it",
+    ("diff", "renderers"): "print(diff) shows it",
     ("targets", "transformers"): "only a target of its own needs it",
     ("__init__", "capture"): "torch is imported when a model is recorded, not before",
 }

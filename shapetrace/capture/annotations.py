@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 __all__ = ["annotated_axes"]
 
@@ -19,9 +19,15 @@ def annotated_axes(forward: Callable[..., Any]) -> dict[str, Callable[[int], tup
             parameters = inspect.signature(forward, eval_str=evaluate).parameters
         except Exception:  # an annotation may be any code
             continue
-        texts = {name: getattr(parameter.annotation, "dim_str", None) for name, parameter in parameters.items()}
-        return {name: reader(text.split()) for name, text in texts.items() if isinstance(text, str)}
+        texts = {name: text_in(parameter.annotation) for name, parameter in parameters.items()}
+        return {name: reader(text.split()) for name, text in texts.items() if text is not None}
     return {}
+
+
+def text_in(annotation: object) -> str | None:
+    """What one says of dims; also of `… | None` and `Annotated[…, …]`."""
+    found = (getattr(part, "dim_str", None) for part in (annotation, *get_args(annotation)))
+    return next((text for text in found if isinstance(text, str)), None)
 
 
 def reader(words: list[str]) -> Callable[[int], tuple[str | None, ...]]:

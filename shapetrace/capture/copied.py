@@ -142,7 +142,14 @@ class Functions:
     def copy(self, held: Any) -> Any:
         if isinstance(held, FunctionType):
             return self.memo.get(id(held), held)
-        return held if isinstance(held, ModuleType) else copy.deepcopy(held, self.memo)
+        if isinstance(held, ModuleType):
+            return held
+        try:
+            return copy.deepcopy(held, self.memo)
+        except Exception:
+            if hasattr(held, "__next__"):  # to run it is to change it
+                raise
+            return held
 
 
 def is_of_module(value: object) -> bool:

@@ -51,7 +51,7 @@ class Held(msgspec.Struct, frozen=True):
     def is_float(self) -> bool:
         return self.dtype.is_floating_point or self.dtype.is_complex
 
-    def at(self, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+    def at(self, shape: tuple[int, ...], generator: torch.Generator, *, redrawn: bool) -> torch.Tensor:
         """Such a tensor in another shape of the same rank."""
         values = self.values
         if isinstance(values, FakeTensor):
@@ -62,6 +62,9 @@ class Held(msgspec.Struct, frozen=True):
         for dim, (size, old) in enumerate(zip(shape, self.shape, strict=True)):
             if size != old:
                 values = values.index_select(dim, torch.arange(size, device=values.device) % max(old, 1))
+        if redrawn and values.dim() > 1 and values.numel():  # one of rank 1 may say where others begin
+            drawn = torch.randint(values.numel(), values.shape, generator=generator).to(values.device)
+            values = values.flatten()[drawn]
         return values.clone().requires_grad_(self.requires_grad)
 
 
@@ -77,14 +80,17 @@ class Given(msgspec.Struct, frozen=True):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
-    def at(self, shapes: Mapping[int, tuple[int, ...]], seed: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments again, those tensors whose number is in `shapes` in another shape."""
+    def at(
+        self, shapes: Mapping[int, tuple[int, ...]], seed: int, *, redrawn: bool = False
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments again, those tensors whose number is in `shapes` in another shape; and drawn from
+        among their values if what goes by them is to come out differently."""
         generator = torch.Generator().manual_seed(seed)
         made: list[torch.Tensor] = []
         for number, tensor in enumerate(self.held):
             shape = shapes.get(number, tensor.shape)
             is_same = tensor.twin is not None and tuple(made[tensor.twin].shape) == shape
-            made.append(made[tensor.twin or 0] if is_same else tensor.at(shape, generator))
+            made.append(made[tensor.twin or 0] if is_same else tensor.at(shape, generator, redrawn=redrawn))
         memo: dict[int, Any] = {id(stand): tensor for stand, tensor in zip(self.stands, made, strict=True)}
         with Copies(lambda tensor, _: tensor.detach().clone()):
             args, kwargs = copy.deepcopy((self.args, self.kwargs), memo)

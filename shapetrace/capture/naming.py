@@ -13,7 +13,7 @@ from ..passes.axes import Axes, name_axes, with_axes
 from ..passes.declared import as_declared
 from ..passes.roles import name_roles
 from ..passes.widths import name_widths
-from ..schema import TensorMeta, Trace
+from ..schema import Call, TensorMeta, Trace
 from .copied import copied, is_large, weightless
 from .given import CannotProbe, Given, given
 from .probe import Probes, Recording, Sizes, Source, probe
@@ -23,6 +23,10 @@ from .undisturbed import undisturbed
 from .weightless import Weightless, mode_of, within
 
 __all__ = ["Naming", "Sourcing", "declared"]
+
+BY_VALUES = frozenset(
+    "nonzero argwhere where masked_select unique unique_consecutive bincount repeat_interleave".split()
+)
 
 HOW_TO_DECLARE = "axes='B=2 T=4'"
 
@@ -74,9 +78,10 @@ class Naming:
             probes = self.probes(trace)
         plain = msgspec.structs.replace(trace, sizes=dict(probes.sizes))
         named = name_axes(plain, probes.runs, self.sizes)
-        if any(is_formula(axis) for axis in axes_of(named)):
-            more = probes.another()
-            named = name_axes(plain, (*probes.runs, more), self.sizes) if more else without_formulas(named)
+        is_chance = any(map(goes_by_values, trace.calls))
+        if is_chance or any(is_formula(axis) for axis in axes_of(named)):
+            more = probes.more(2 if is_chance else 1)
+            named = name_axes(plain, (*probes.runs, *more), self.sizes) if more else without_formulas(named)
         notes = (*trace.notes, *self.unnamed(probes, named))
         named = name_widths(msgspec.structs.replace(named, sizes={**trace.sizes, **used(named)}), self.sizes)
         named = msgspec.structs.replace(named, notes=(*notes, *self.contradicted(named)))
@@ -157,6 +162,13 @@ def axes_of(trace: Trace) -> Iterator[str | int]:
 def is_formula(axis: str | int) -> bool:
     """Whether it is more than a product of letters; that may fit two runs by chance, as the tokens of an expert do."""
     return isinstance(axis, str) and "·".join(names_in(axis)) != axis
+
+
+def goes_by_values(call: Call) -> bool:
+    """Whether what comes of it is of a size that the values in a tensor say; two runs may fit a letter by chance."""
+    return call.name in BY_VALUES or (
+        call.name == "__getitem__" and any(tensor.dtype == "bool" for tensor in list(call.inputs.values())[1:])
+    )
 
 
 def without_formulas(trace: Trace) -> Trace:

@@ -15,11 +15,12 @@ from typing import Any, cast
 import msgspec
 from torch import nn
 
+from ..letters import MODEL_AXES
 from ..schema import Trace
 from .given import Given
 from .groups import Groups, guesses, splits
 from .recorder import said
-from .settings import MODEL_AXES, NOTHING, Settings, are_apart, input_settings, model_settings
+from .settings import NOTHING, Settings, are_apart, input_settings, model_settings
 from .undisturbed import undisturbed
 
 __all__ = ["Probes", "Source", "probe"]
@@ -52,13 +53,14 @@ class Probes(msgspec.Struct, frozen=True):
 
     sizes     of the letters in the plain run, and of axes of the input that have none yet
     runs      each a trace with sizes of its own; none if the model does not run at any others
-    another   gives one more run, at sizes that confirm what the others tell; None if the model does not run there
+    more      gives more runs, with other values, that confirm what the others tell: one at other sizes, or
+              so many, some of them at sizes that there were; none if the model does not run there
     reason    why there are none
     """
 
     sizes: Sizes
     runs: tuple[Trace, ...] = ()
-    another: Callable[[], Trace | None] = lambda: None
+    more: Callable[[int], tuple[Trace, ...]] = lambda _: ()
     reason: str = ""
 
 
@@ -92,20 +94,22 @@ class Prober:
             for choice in self.choices():
                 runs = self.runs(choice, 0, 1)
                 if runs:
-                    return Probes(self.sizes(choice), runs, partial(self.another, choice))
+                    return Probes(self.sizes(choice), runs, partial(self.more, choice))
         return Probes({}, reason=self.reason)
 
-    def another(self, choice: Choice) -> Trace | None:
+    def more(self, choice: Choice, count: int) -> tuple[Trace, ...]:
         with undisturbed():
-            return next(iter(self.runs(choice, 2)), None)
+            return self.runs(choice, *range(2, 2 + count))
 
     def choices(self) -> Iterator[Choice]:
         """All at once, as will do for most; else what can be changed is found piece by piece."""
-        likely = list(self.guesses())
+        is_open = not any(map(is_outer, self.source.letters))  # else the source makes the input, and has letters for it
+        likely = list(guesses(self.held)) if is_open else []
         if not self.told_apart:
             groups = next(iter(likely), {})
-            yield from self.first_apart(groups, input_settings(self.input_sizes(groups)), settings(self.source.letters))
-        groups, inputs = self.found_groups(likely)
+            every = list(settings(self.source.letters))
+            yield from self.first_apart(groups, input_settings(self.input_sizes(groups), self.table(every[0])), every)
+        groups, inputs = self.apart(*self.found_groups(likely))
         own = self.found_letters()
         yield from self.first_apart(groups, [inputs], [own])
         yield from self.first_apart(groups, [inputs], [NOTHING])
@@ -118,14 +122,6 @@ class Prober:
             if (choice.inputs[0] or choice.own[0]) and are_apart(self.sizes(choice), all_sizes(choice)):
                 yield choice
                 return
-
-    def guesses(self) -> Iterator[Groups]:
-        if any(map(is_outer, self.source.letters)):
-            return  # the source makes the input, and has letters for it
-        for groups in guesses(self.held):
-            if self.told_apart:
-                yield from splits(self.held, groups)
-            yield groups
 
     def found_groups(self, likely: list[Groups]) -> tuple[Groups, Settings]:
         """Of the groups that can be changed all at once the first, unless of the likeliest more can be one by one.
@@ -142,9 +138,17 @@ class Prober:
                 return parts, inputs
         return found
 
+    def apart(self, groups: Groups, inputs: Settings) -> tuple[Groups, Settings]:
+        """The groups, one of them taken apart in two if the model runs so: equal lengths may be equal by chance."""
+        for finer in splits(self.held, groups) if self.told_apart else ():
+            if more := self.working(finer):
+                return finer, more
+        return groups, inputs
+
     def working(self, groups: Groups) -> Settings | None:
         """Sizes for the groups that the model runs with."""
-        every = input_settings(self.input_sizes(groups)) if groups else ()
+        own = next(settings(self.source.letters))
+        every = input_settings(self.input_sizes(groups), self.table(own)) if groups else ()
         return next((inputs for inputs in every if self.works(Choice(groups, inputs, NOTHING))), None)
 
     def found_letters(self) -> Settings:
@@ -161,6 +165,9 @@ class Prober:
         part = {letter: size for letter, size in self.source.letters.items() if letter in kind}
         every = settings(part) if part else ()
         return next((own for own in every if self.works(Choice({}, NOTHING, own))), None)
+
+    def table(self, own: Settings) -> dict[str, tuple[int, ...]]:
+        return {letter: (self.source.letters[letter], *(run[letter] for run in own)) for letter in own[0]}
 
     def input_sizes(self, groups: Groups) -> dict[str, int]:
         return {letter: self.held[number].shape[dim] for letter, ((number, dim), *_) in groups.items()}
@@ -193,18 +200,20 @@ class Prober:
         forward = self.built(choice, number)
         with self.source.within:
             trace = self.record(*forward)
-        return msgspec.structs.replace(trace, sizes=with_head({**choice.inputs[number], **choice.own[number]}))
+        inputs, own = sizes_of(choice, number)
+        return msgspec.structs.replace(trace, sizes=with_head({**inputs, **own}))
 
     def fails(self, error: BaseException) -> None:
         self.reason = said(error).partition("\n")[0]
 
     def built(self, choice: Choice, run: int) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
-        model, given = self.source.build(choice.own[run])
-        shapes = self.widened(given, choice.own[run].get("C"))
+        inputs, own = sizes_of(choice, run)
+        model, given = self.source.build(own)
+        shapes = self.widened(given, own.get("C"))
         for letter, dims in choice.groups.items():
             for number, dim in dims:
-                shapes.setdefault(number, list(given.held[number].shape))[dim] = choice.inputs[run][letter]
-        args, kwargs = given.at({number: tuple(shape) for number, shape in shapes.items()}, seed=run)
+                shapes.setdefault(number, list(given.held[number].shape))[dim] = inputs[letter]
+        args, kwargs = given.at({number: tuple(shape) for number, shape in shapes.items()}, seed=run, redrawn=run > 1)
         return model, args, kwargs
 
     def widened(self, given: Given, width: int | None) -> dict[int, list[int]]:
@@ -240,6 +249,11 @@ def merged(one: Settings, other: Settings) -> Settings:
 def all_sizes(choice: Choice) -> Settings:
     both = merged(choice.inputs, choice.own)
     return with_head(both[0]), with_head(both[1]), with_head(both[2])
+
+
+def sizes_of(choice: Choice, run: int) -> tuple[dict[str, int], dict[str, int]]:
+    """Of the input and of the model itself; after the third run it begins again."""
+    return choice.inputs[run % 3], choice.own[run % 3]
 
 
 def is_outer(letter: str) -> bool:

@@ -7,61 +7,79 @@ for the ids that the model was given stay.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import permutations
 
+from ..letters import MODEL_AXES
 from ..passes.formulas import Formulas
 
-__all__ = ["MODEL_AXES", "NOTHING", "Settings", "are_apart", "input_settings", "model_settings"]
-
-MODEL_AXES = "CHDGFV"
+__all__ = ["NOTHING", "Settings", "are_apart", "input_settings", "model_settings"]
 
 Settings = tuple[dict[str, int], dict[str, int], dict[str, int]]
 """The sizes for two runs, and for a third that confirms what these tell."""
 
 NOTHING: Settings = ({}, {}, {})
 
-PRIMES = (
-    (3, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43),
-    (5, 11, 7, 19, 13, 23, 17, 31, 29, 41, 37, 47),
-    (7, 5, 13, 11, 23, 17, 19, 37, 41, 31, 29, 53),
-)
+PRIMES = sorted(permutations((3, 5, 7, 11, 13, 17, 19, 23, 29, 31), 3), key=lambda sizes: (max(sizes), sum(sizes)))
+"""Of one letter in three runs, the small ones first: they cost less, and a model may have no room for more."""
+
 FACTORS = (2, 3, 5, 7), (3, 2, 7, 5), (4, 5, 3, 2)
 
+Table = Mapping[str, tuple[int, ...]]
+"""Letter -> its size now, and in the runs."""
 
-def input_settings(sizes: Mapping[str, int]) -> Iterator[Settings]:
-    """Other sizes for the axes of the input: the first that the model runs with will do.
+
+def input_settings(sizes: Mapping[str, int], others: Table | None = None) -> Iterator[Settings]:
+    """Other sizes for the axes of the input: the first that the model runs with will do. `others` change, too.
 
     First primes; then smaller ones, for a model with no room for more; then multiples, for one that works in chunks.
     """
     if not sizes:
         yield NOTHING
         return
-    yield from first_apart(sizes, (primes(sizes, turn) for turn in range(len(PRIMES[0]))))
+    yield from first_apart(sizes, [primes(sizes, others or {})])
     if any(size > 3 for size in sizes.values()):
-        yield from first_apart(sizes, (smaller(sizes, less) for less in permutations((1, 2, 3))))
+        yield from first_apart(sizes, (smaller(sizes, less, others or {}) for less in permutations((1, 2, 3))))
     yield from first_apart(sizes, (multiples(sizes, turn) for turn in range(len(FACTORS[0]))))
 
 
 def first_apart(sizes: Mapping[str, int], several: Iterable[Settings]) -> Iterator[Settings]:
-    """The first of several settings in which no letter is confused with another."""
+    """The first of several settings in which each letter changes, and none is confused with another."""
     for settings in several:
-        if are_apart(sizes, settings) and all(settings[0][letter] != settings[1][letter] for letter in sizes):
+        is_whole = all(len({run.get(letter) for run in settings[:2]} | {sizes[letter]}) == 3 for letter in sizes)
+        if is_whole and are_apart(sizes, settings):
             yield settings
             return
 
 
 def are_apart(sizes: Mapping[str, int], settings: Settings) -> bool:
-    """Whether no letter of the input has the size of another in one run, or is made of one in all of them.
+    """Whether no letter of the input has the size of another in one run, or is made of others in all of them.
 
     At T=5, 4, 3 and B=4, 3, 2 what is T-1 would be called B. Of the model's own, C is H·D on purpose.
     """
     letters = [letter for letter in sizes if all(letter in run for run in settings)]
-    table = {letter: (sizes[letter], settings[0][letter], settings[1][letter]) for letter in letters}
+    table = {letter: (sizes[letter], *(run[letter] for run in settings[:2])) for letter in letters}
+    given = {letter: its for letter, its in table.items() if letter not in MODEL_AXES}
+    for letter, its in table.items():
+        others = {other: its for other, its in (table if letter in given else given).items() if other != letter}
+        if any(its[run] == other[run] for other in others.values() for run in (1, 2) if letter in given):
+            return False
+        if Formulas(others).of(its) is not None:
+            return False
+    return True
+
+
+def is_apart(its: tuple[int, ...], table: Table) -> bool:
+    """Whether the sizes of a letter are not those of one in the table, nor a multiple, nor more or less by some number;
+    `are_apart` is sure of it, and slow."""
     return not any(
-        its[1] == others[1] or its[2] == others[2] or Formulas({other: others}).of(its) is not None
-        for letter, its in table.items()
-        for other, others in table.items()
-        if letter != other and not {letter, other} <= set(MODEL_AXES)
+        any(one == other for one, other in zip(its[1:], others[1:], strict=True))
+        or len({Fraction(one, other) for one, other in zip(its[:3], others[:3], strict=True)}) == 1
+        or any(
+            len({a * one - b * other for one, other in zip(its[:3], others[:3], strict=True)}) == 1
+            for a, b in ((1, 1), (1, 2), (2, 1))
+        )
+        for others in table.values()
     )
 
 
@@ -71,19 +89,23 @@ def of_each(sizes: Mapping[str, int], size: Callable[[int, str, int], int]) -> S
     return runs[0], runs[1], runs[2]
 
 
-def primes(sizes: Mapping[str, int], turn: int) -> Settings:
-    """A prime for each letter, none of which is any letter's size now."""
-    free = [[prime for prime in primes if prime not in sizes.values()] for primes in PRIMES]
-    return of_each(sizes, lambda run, _, place: free[run][(place + turn) % len(free[run])])
+def primes(sizes: Mapping[str, int], others: Table) -> Settings:
+    """Primes for each letter, none of which is any letter's size now; its size itself where there are none left."""
+    table = dict(others)
+    for letter, now in sizes.items():
+        free = (its for its in PRIMES if not {*its} & {*sizes.values()} and is_apart((now, *its), table))
+        if (found := next(free, None)) is not None:
+            table[letter] = (now, *found)
+    return of_each(sizes, lambda run, letter, _: table[letter][run + 1] if letter in table else sizes[letter])
 
 
-def smaller(sizes: Mapping[str, int], less: Sequence[int]) -> Settings:
+def smaller(sizes: Mapping[str, int], less: Sequence[int], others: Table) -> Settings:
     """A little less of what is more than 3."""
-    others = primes(sizes, 0)
+    small = primes({letter: size for letter, size in sizes.items() if size <= 3}, others)
 
     def size(run: int, letter: str, place: int) -> int:
         now = sizes[letter]
-        return max(now - less[(place + run) % len(less)], 2) if now > 3 else others[run][letter]
+        return max(now - less[(place + run) % len(less)], 2) if now > 3 else small[run][letter]
 
     return of_each(sizes, size)
 

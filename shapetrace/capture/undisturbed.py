@@ -31,8 +31,8 @@ ONE_AT_A_TIME = threading.RLock()
 def undisturbed() -> Iterator[None]:
     """Nothing is printed or compiled; random numbers (Python's, NumPy's, torch's) go on as if none had been drawn."""
     with ONE_AT_A_TIME, without_modes():
-        numpy: Any = sys.modules.get("numpy")
-        drawn = random.getstate(), numpy.random.get_state() if numpy is not None else None
+        numpy: Any = sys.modules.get("numpy.random")  # numpy itself imports it when it is first asked for
+        drawn = random.getstate(), numpy.get_state() if numpy is not None else None
         level = logging.root.manager.disable
         grad, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
         logging.disable(logging.CRITICAL)
@@ -52,7 +52,7 @@ def undisturbed() -> Iterator[None]:
             torch.set_default_dtype(dtype)
             random.setstate(drawn[0])
             if numpy is not None:
-                numpy.random.set_state(drawn[1])
+                numpy.set_state(drawn[1])
 
 
 class Muted:

@@ -109,7 +109,7 @@ def is_earnest(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
     given = [arg for arg in flat((*args, *kwargs.values())) if isinstance(arg, torch.Tensor)]
     if given:
         try:
-            return math.prod(torch.broadcast_shapes(*(tensor.shape for tensor in given))) <= MOST
+            return bool(math.prod(torch.broadcast_shapes(*(tensor.shape for tensor in given))) <= MOST)
         except RuntimeError:  # they do not broadcast, as in a product or a lookup
             return sum(tensor.numel() for tensor in given) <= MOST
     packet = getattr(func, "overloadpacket", None)

@@ -17,6 +17,8 @@ from fractions import Fraction
 from itertools import combinations, combinations_with_replacement
 from math import prod
 
+from ..letters import MODEL_AXES
+
 __all__ = ["Formulas", "evaluate"]
 
 Sizes = tuple[int, ...]
@@ -26,7 +28,7 @@ FIRST = "BPSTGHDCFV"
 """In which order letters stand in a formula: P+T, B·H, H·D."""
 
 MOST_FACTORS = 4
-LARGEST_FACTOR = 64
+LARGEST_FACTOR = 8
 LARGEST_OFFSET = 8
 """Beyond these a formula that fits does so by chance."""
 
@@ -65,22 +67,39 @@ class Formulas:
                 yield least + (ratio != 1) + (ratio.denominator != 1 != ratio.numerator), scaled(word, ratio)
         if least == 2:
             yield from self.sums(sizes)
+        if least == 4:
+            yield from self.beside(sizes)
         for letter, values in self.letters.items() if least == 4 else ():
             if all(size % value == 0 for size, value in zip(sizes, values, strict=True)):
                 rest = tuple(size // value for size, value in zip(sizes, values, strict=True))
                 yield from ((2 + cost, f"{letter}·({word})") for cost, word in self.sums(rest))
 
     def sums(self, sizes: Sizes) -> Iterator[tuple[int, str]]:
-        """A letter, or twice one, and a number; and two letters, with a number or without."""
-        for letter, values in self.letters.items():
+        """A length, or twice one, and a number; and two letters, if they are lengths with a number, too.
+
+        The model's own axes go with no number: what is H+4 of 8 heads and 2 for keys and values is H+2·G.
+        """
+        lengths = [letter for letter in self.letters if letter not in MODEL_AXES]
+        for letter in lengths:
+            values = self.letters[letter]
             for factor in (1, 2):
                 offset = constant_difference(sizes, [factor * value for value in values])
                 if offset:
                     yield factor + 1, f"{scaled(letter, Fraction(factor))}{offset:+d}"
         for (one, first), (other, second) in combinations(self.letters.items(), 2):
             offset = constant_difference(sizes, [sum(pair) for pair in zip(first, second, strict=True)])
-            if offset is not None:
+            if offset is not None and (not offset or {one, other} <= set(lengths)):
                 yield 2 + bool(offset), f"{one}+{other}" + (f"{offset:+d}" if offset else "")
+
+    def beside(self, sizes: Sizes) -> Iterator[tuple[int, str]]:
+        """What queries, keys and values, or a gate and what it lets through, take side by side: C+2·G·D."""
+        own = {letter: values for letter, values in self.letters.items() if letter in MODEL_AXES}
+        wide = [each for count in (1, 2) for each in products(own, count)]
+        whole = {values: word for word, values in reversed(wide)}
+        for word, values in wide:
+            rest = tuple(size - 2 * value for size, value in zip(sizes, values, strict=True))
+            if rest in whole and whole[rest] != word:
+                yield 5 + word.count("·") + whole[rest].count("·"), f"{whole[rest]}+2·{word}"
 
 
 def in_formula(letter: str) -> tuple[int, str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ..letters import is_unknown, names_in
+from ..letters import MODEL_AXES, is_unknown, names_in
 from ..schema import TensorMeta, Trace
 from .nesting import forward_of
 
@@ -32,8 +32,6 @@ CONVOLUTIONS = {"conv1d": 3, "conv2d": 4, "conv3d": 5}
 """Of each the rank of what it is given, if that has a batch."""
 
 LOOKUPS = frozenset({"embedding", "embedding_bag", "one_hot"})
-
-MODEL_AXES = "CHDGFVL"
 
 
 def settled(trace: Trace, axes: AxesOf, declared: Mapping[str, int]) -> dict[str, str]:
@@ -140,7 +138,9 @@ def is_first(trace: Trace, axes: AxesOf, letter: str, weights: list[Axes]) -> bo
     may what attention has."""
     if any(letter in names_in(axis) for each in weights for axis in each):
         return False
-    having = [found for found in (axes(*place) for place in given(trace)) if any(letter in names_in(axis) for axis in found)]
+    having = [
+        found for found in (axes(*place) for place in given(trace)) if any(letter in names_in(axis) for axis in found)
+    ]
     is_told = any(len(found) not in (1, 3) for found in having)
     return is_told and all(found[0] == letter and len(found) != 3 for found in having)
 
@@ -156,7 +156,7 @@ def of_sizes(trace: Trace, axes: AxesOf, found: Mapping[str, str], declared: Map
         size = trace.sizes[letter]
         alike = [name for name, its in declared.items() if its == size and name not in {*found.values(), *trace.sizes}]
         if len(alike) == 1 == sum(trace.sizes[other] == size for other in left) and not (
-            alike[0] in MODEL_AXES and any(size in axes(*place) for place in tensors(trace, lambda _: True))
+            alike[0] in f"{MODEL_AXES}L" and any(size in axes(*place) for place in tensors(trace, lambda _: True))
         ):
             names[letter] = alike[0]
     return names

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..schema import Trace
+from .changes import CONTEXT, changes
+from .changes_json import changes_json
 from .copies import copy_list
 from .json import json
 from .markdown import markdown
@@ -13,7 +15,7 @@ from .style import Style
 from .table import table
 from .tree import tree, tree_lines
 
-__all__ = ["FORMATS", "Style", "copy_list", "notebook", "render"]
+__all__ = ["CONTEXT", "FORMATS", "Style", "changes", "changes_json", "copy_list", "notebook", "render"]
 
 FORMATS: dict[str, Callable[[Trace, Style], str]] = {
     "tree": tree,

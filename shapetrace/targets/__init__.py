@@ -7,6 +7,8 @@ A target is one of
     package.module:callable   or in a module
     hf:llama                  a type of model that transformers knows, or hf:path/config.json
 
+and may have options with it, in brackets: gpt[norm=post, G=1].
+
 The callable returns a model, (model, args) or (model, args, kwargs), or is a model itself; a class is called without
 arguments. Its parameters are its options. A kind of target is one file here with a `find(…) -> Place`.
 """
@@ -25,6 +27,7 @@ from ..letters import in_order, sizes_in
 from ..schema import Trace
 from . import files, hf, modules, registry
 from .blame import Raised, own_traceback
+from .brackets import split
 from .inputs import Spec, parse
 from .place import AS_IT_IS, Place, Way, importable
 
@@ -87,10 +90,13 @@ def record(request: Request) -> Trace:
     """
     specs = [parse(text) for text in request.inputs]
     sizes_in(request.axes)  # refused, if it cannot be read, before anything slow begins
-    place, first = find(request.target, request.way), None
+    target, own = split(request.target)
+    place, first = find(target, request.way), None
     while True:
         try:
-            found = record_at(place, request, specs)
+            if own:
+                place = msgspec.structs.replace(place, target=f"{place.target}{request.target[len(target) :]}")
+            found = record_at(place, (*request.options, *own), request, specs)
         except Raised as raised:
             first = first or raised
             if place.instead is None:
@@ -110,7 +116,7 @@ def noted(found: Trace, place: Place, instead_of: Raised | None) -> Trace:
     return msgspec.structs.replace(found, notes=(*found.notes, place.note.format(reason=reason)))
 
 
-def record_at(place: Place, request: Request, specs: Sequence[Spec]) -> Trace:
+def record_at(place: Place, options: Sequence[str], request: Request, specs: Sequence[Spec]) -> Trace:
     from ..capture import record as record_forward  # torch, from here on
     from ..capture import trace_of
     from .again import source
@@ -119,7 +125,7 @@ def record_at(place: Place, request: Request, specs: Sequence[Spec]) -> Trace:
     with importable(place.folder):
         ready = make(
             place,
-            request.options,
+            options,
             specs,
             seed=request.seed,
             others=request.others,

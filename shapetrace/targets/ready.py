@@ -48,7 +48,7 @@ class Ready(msgspec.Struct, frozen=True):
         """What to do if its forward raises."""
         takes, _ = parameters(signature_of(self.model.forward))
         if self.args or self.kwargs or not takes:
-            return "; --output FILE.jsonl keeps what ran until then"
+            return "; shapetrace run … --output FILE.jsonl keeps what ran until then"
         return f"; it was given no input, {example(next(iter(takes.values())))} gives it one"
 
 

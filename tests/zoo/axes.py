@@ -53,9 +53,13 @@ def held(s: Subject, setting: Sizes) -> Sizes:
 
 
 def misnamed(trace: Trace, sizes: Sizes) -> Iterator[str]:
-    """Letters whose size is not the one that the model, or its input, was made with."""
+    """Letters whose size is not the one that the model, or its input, was made with.
+
+    How long an image or a recording is, its configuration says, and what heads are, there are several views of.
+    """
     ours = {**sizes._asdict(), "C": sizes.C}
-    for letter in "BTSCV":  # what heads are, there are several views of
+    given = trace.calls[0].inputs if trace.calls else {}
+    for letter in "BCV" if {"pixel_values", "input_features", "input_values"} & given.keys() else "BTSCV":
         if trace.sizes.get(letter, ours[letter]) != ours[letter]:
             yield f"{letter} is {trace.sizes[letter]}, was made {ours[letter]}"
 

@@ -35,8 +35,9 @@ def anchored(trace: Trace, joined: Joined, told: Collection[str], known: Mapping
         ("F", joined.last("ffn_hidden")),
         ("V", vocabulary(trace, joined)),
         *heads(joined, "B" in told, set(map(joined.size, width)), lengths),
+        *fixed_lengths(joined),
     ):
-        roots = {root(dim) for dim in dims} - lengths
+        roots = {root(dim) for dim in dims} - (set() if letter in "TS" else lengths)
         sizes = set(map(joined.size, roots))
         sizes = sizes & {known[letter]} or sizes if letter in known else sizes
         if letter not in told and len(sizes) == 1:
@@ -44,6 +45,14 @@ def anchored(trace: Trace, joined: Joined, told: Collection[str], known: Mapping
                 if joined.size(dim) in sizes:
                     found.setdefault(dim, set()).add(letter)
     return {dim: said.pop() for dim, said in found.items() if len(said) == 1}
+
+
+def fixed_lengths(joined: Joined) -> Iterator[tuple[str, list[Dim]]]:
+    """T and S where the model itself says how long they are: the patches of an image, the frames of a recording."""
+    root, rows = joined.dims.root, joined.rows("weights")
+    sources = {root(row[-1]) for row in rows if root(row[-2]) != root(row[-1])}
+    yield "S", [row[-1] for row in rows if joined.is_open(row[-1]) and root(row[-1]) in sources]
+    yield "T", [row[-2] for row in rows if joined.is_open(row[-2]) and root(row[-2]) not in sources]
 
 
 def vocabulary(trace: Trace, joined: Joined) -> list[Dim]:
@@ -78,9 +87,15 @@ def heads(joined: Joined, has_batch: bool, widths: set[int], lengths: set[Dim]) 
     found = before_width([dim for row in joined.rows("weights", "scores") for dim in head(joined, row, has_batch)])
     yield "H", found
     counts = set(map(size, found))
-    if counts or not set(map(size, width)) & widths:
-        sizes = set(map(size, width))
-        yield "D", [*width, *(dim for dim in joined.last("v") if size(dim) in sizes)]
+    if counts:
+        after = {other for one, other in neighbours if one in set(map(root, found))}
+        values = {size(dim) for dim in joined.last("v") if root(dim) in after}
+        width = [dim for dim in width if root(dim) in after or size(dim) in values]
+    else:  # heads one by one, or a single one: their width is that of a projection, unless it may be C
+        owned = {root(dim) for row in joined.owned for dim in row}
+        width = [dim for dim in width if root(dim) in owned and not widths & set(map(size, width))]
+    sizes = set(map(size, width))
+    yield "D", [*width, *(dim for dim in joined.last("v") if size(dim) in sizes)]
     if len(counts) == 1:
         (count,) = counts
         groups = before_width([row[-3] for row in joined.rows("k", "v") if len(row) == 4])

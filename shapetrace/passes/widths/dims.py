@@ -86,6 +86,9 @@ class Dims:
         self.axes.append(size if axis is None else axis)
         return len(self.parents) - 1
 
+    def size(self, dim: Dim) -> int:
+        return self.sizes[dim]
+
     def root(self, dim: Dim) -> Dim:
         parents = self.parents
         while parents[dim] != dim:
@@ -127,7 +130,7 @@ class Dims:
         fine   whether dims may be cut where neither has a border: [B, 8] and [2·B, 4] are B, 2 and 4
         """
         one, other = ([dim for dim in dims if self.axes[dim] != 1] for dims in (before, after))
-        ones, others_ones = self.after_one(before), self.after_one(after)
+        alone, others_alone = self.beside_one(before), self.beside_one(after)
         if any(self.sizes[dim] < 1 for dim in (*one, *other)):
             return
         ends, others = list(self.reach(one)), list(self.reach(other))
@@ -135,15 +138,16 @@ class Dims:
         while i < len(ends) and j < len(others):
             size, limit = ends[i].size, others[j].size
             if ends[i] == others[j]:
-                if first != i or second != j or (one[i] in ones) == (other[j] in others_ones):
+                if first != i or second != j or (one[i] in alone) == (other[j] in others_alone):
                     self.same(one[first : i + 1], other[second : j + 1], fine)
                 first, second = i + 1, j + 1
             i, j = i + (size <= limit), j + (limit <= size)
 
-    def after_one(self, dims: Sequence[Dim]) -> set[Dim]:
-        """Dims right after one of size 1. Where only one side has that, a single head may be hidden in the other:
+    def beside_one(self, dims: Sequence[Dim]) -> set[Dim]:
+        """Dims next to one of size 1. Where only one side has that, a single head may be hidden in the other:
         [B, T, 1, D] and [B, T, G·D]."""
-        return {dim for before, dim in pairwise(dims) if self.axes[before] == 1}
+        pairs = list(pairwise(dims))
+        return {one for one, other in (*pairs, *(pair[::-1] for pair in pairs)) if self.axes[other] == 1}
 
     def same(self, one: Sequence[Dim], other: Sequence[Dim], fine: bool) -> None:
         """Two rows of dims hold the same elements, and have no border in common."""
@@ -208,16 +212,19 @@ class Dims:
                 self.join(*joined)
 
     def add_up(self) -> None:
-        """What is the sum of the same is the same."""
-        known: dict[tuple[Dim, ...], Dim] = {}
+        """What is the sum, or the product, of the same is the same."""
+        sums: dict[tuple[Dim, ...], Dim] = {}
         for whole, parts in self.sums:
-            self.join(whole, known.setdefault(tuple(sorted(map(self.root, parts))), whole))
+            self.join(whole, sums.setdefault(tuple(sorted(map(self.root, parts))), whole))
+        products: dict[tuple[Dim, ...], Dim] = {}
+        for whole, parts in self.products:
+            self.join(whole, products.setdefault(tuple(sorted(map(self.root, parts))), whole))
 
     def settle(self) -> None:
         """Of a dim that is cut in several ways the pieces are the same where the borders are."""
         self.halve()
-        self.add_up()
         for _ in range(MOST_ROUNDS):
+            self.add_up()
             before = len(self.products)
             ways: dict[Dim, dict[tuple[Dim, ...], None]] = {}
             for whole, parts in self.products:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from .dims import Dims
 from .step import Row, Step
 
 
@@ -44,9 +45,23 @@ def first(step: Step) -> None:
 
 
 def reshape(step: Step) -> None:
-    given = step.given("0", "input")
-    if given is not None:
-        step.dims.reshape(given, step.result)
+    """The same elements in another shape."""
+    given, made = step.given("0", "input"), step.result
+    if given is None:
+        return
+    if [*map(step.dims.size, given)] == [*map(step.dims.size, made)]:
+        step.dims.joined((given[place], made[place]) for place in alone(step.dims, given))
+    else:
+        step.dims.reshape(given, made)
+
+
+def alone(dims: Dims, row: Row) -> Iterator[int]:
+    """Places of the dims that have no number for a neighbour. What has its shape already and is laid out anew may at
+    other sizes be cut elsewhere in a row of them: groups of heads are heads where each group has one."""
+    is_number = [isinstance(dims.axes[dim], int) for dim in row]
+    for place in range(len(row)):
+        if not any(is_number[max(place - 1, 0) : place] + is_number[place + 1 : place + 2]):
+            yield place
 
 
 def squeeze(step: Step) -> None:

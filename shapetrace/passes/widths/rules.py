@@ -59,7 +59,7 @@ ELEMENTWISE = """
 
 SAME_SHAPE = """
     flip roll triu tril sort argsort scatter scatter_add index_add index_copy index_fill index_put
-    group_norm batch_norm instance_norm prelu masked_scatter
+    group_norm batch_norm instance_norm prelu masked_scatter long int short bool
 """
 """Functions whose first tensor is of the shape of what they make."""
 
@@ -86,7 +86,7 @@ def table() -> dict[str, Callable[[Step], None]]:
         ("T numpy_T".split(), moves.reverse),
         ("movedim moveaxis".split(), moves.movedim),
         ("view_as_complex view_as_real".split(), moves.complex_of),
-        ("matmul rmatmul mm bmm mv dot".split(), products.matmul),
+        ("matmul rmatmul mm bmm mv dot grouped_mm".split(), products.matmul),
         ("addmm baddbmm addmv".split(), products.added_product),
         (["linear"], products.linear),
         (["embedding"], products.embedding),

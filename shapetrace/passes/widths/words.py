@@ -85,19 +85,21 @@ class Words:
                 factor *= self.dims.sizes[part]
             else:
                 return None
-        if factor == self.sizes.get("H") and "D" in letters and "H" not in letters:
-            return None  # it may as well be the heads
         return self.plain(factor, letters)
 
     def plus(self, parts: list[Dim]) -> Word | None:
-        """Of parts that are called the same."""
-        words = {self.word(part) for part in parts}
-        word = words.pop()
-        return None if words or word is None or word.divisor != 1 else Word(word.factor * len(parts), word.letters)
+        """Of parts that are so many times the same letters: C and 2·C are 3·C."""
+        words = [word for word in map(self.word, parts) if word is not None and word.divisor == 1]
+        letters = {word.letters for word in words}
+        if len(words) < len(parts) or len(letters) != 1:
+            return None
+        return self.plain(sum(word.factor for word in words), list(letters.pop()))
 
     def plain(self, factor: int, letters: list[str]) -> Word | None:
-        """With C for H·D, where that is so."""
+        """With C for H·D, where that is so; nothing where a number of D may as well be that of the heads."""
         sizes = self.sizes
+        if factor > 1 and "D" in letters and "H" not in letters and factor % sizes.get("H", 1) == 0:
+            return None
         if {"H", "D"} <= set(letters) and sizes["H"] * sizes["D"] == sizes.get("C"):
             letters.remove("H")
             letters.remove("D")

@@ -1,0 +1,227 @@
+"""What there is in one trace to be paired with another: its modules, and the tensors that its functions give.
+
+A module that holds others, or several tensors with roles, is a scope: what is in it is paired in turn. Any other, a
+`Linear`, counts as one step, and so does each result of a function.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from ..passes.nesting import ends, siblings, within
+from ..schema import Call, TensorMeta, Trace, part
+
+__all__ = ["INDEX", "PASSING", "Item", "Place", "Side"]
+
+Part = Literal["call", "inputs", "unmade", "outputs"]
+"""Of a call: the call as a whole, or where one of its tensors stands."""
+
+INDEX = re.compile(r"(?<![^.])\d+(?![^.])")
+
+
+class Place(NamedTuple):
+    """Where something stands in a trace: `at` which call, in which part of it, and the key of the tensor there."""
+
+    at: int
+    part: Part
+    key: str = ""
+
+
+class Item(msgspec.Struct, frozen=True, gc=False):
+    """What stands on one side of a pair.
+
+    place     of the tensor; of a module, the call
+    path      of the module in whose forward it is
+    name      the variable, else what the module is called there; "" for a step without a name
+    call
+    tensor    None for a module that is a scope, or for a call that gives no tensor
+    is_scope  whether it holds what is paired in turn
+    is_shell  whether what it holds is paired as if it stood there itself
+    role      of the tensor, or of the call as a whole
+    """
+
+    place: Place
+    path: str
+    name: str
+    call: Call
+    tensor: TensorMeta | None = None
+    is_scope: bool = False
+    role: str = ""
+    is_shell: bool = False
+
+    @property
+    def maker(self) -> str:
+        """The module that gave the tensor, as it is called at `path`; "" for a function."""
+        return within(self.path, self.call.path) if self.call.kind == "module" else ""
+
+
+class Side:
+    """One trace in a comparison.
+
+    forms     of each call a number; calls with equal ones hold the same, but for shapes and the index of the module
+    holds     of each call which roles there are inside of it
+    scopes    of each call whether it is a scope
+    weights   of each call how many parameters it takes, with what is inside
+    """
+
+    def __init__(self, trace: Trace, known: dict[object, int]) -> None:
+        self.trace = trace
+        self.calls = trace.calls
+        self.stops = ends(trace.calls)
+        count = len(self.calls)
+        self.forms = [0] * count
+        self.holds: list[frozenset[str]] = [frozenset()] * count
+        self.scopes = [False] * count
+        self.weights = [0] * count
+        sets: dict[frozenset[str], frozenset[str]] = {}
+        for index in reversed(range(count)):
+            call = self.calls[index]
+            children = list(siblings(self.stops, index + 1, self.stops[index]))
+            held = frozenset[str]().union(*(self.holds[child] | roles_of(self.calls[child]) for child in children))
+            self.holds[index] = sets.setdefault(held, held)
+            self.scopes[index] = self.is_scope(call, children)
+            self.weights[index] = sum(tensor.name is not None for tensor in call.inputs.values())
+            self.weights[index] += sum(self.weights[child] for child in children)
+            self.forms[index] = known.setdefault(self.form(index, children), len(known))
+
+    def is_scope(self, call: Call, children: list[int]) -> bool:
+        if call.kind != "module":
+            return any(self.calls[child].kind != "op" for child in children)
+        roles = sum(bool(roles_of(self.calls[child])) for child in children)
+        return roles > 1 or any(
+            self.calls[child].kind == "module" or self.scopes[child] or self.calls[child].unmade for child in children
+        )
+
+    def form(self, index: int, children: list[int]) -> object:
+        call = self.calls[index]
+        inside = tuple(
+            (INDEX.sub("*", within(call.path, self.calls[child].path)), self.forms[child]) for child in children
+        )
+        results = tuple((key, tensor.role) for key, tensor in call.outputs.items())
+        inputs = tuple((key, tensor.name and within(call.path, tensor.name)) for key, tensor in call.inputs.items())
+        said = call.kind, call.name, tuple(call.variables.items()), call.role, call.error
+        return said, inputs, tuple(call.unmade), results, inside
+
+    def items(self, index: int, path: str) -> list[Item]:
+        """What is inside of a call that runs in the module at `path`; of all the trace, for -1."""
+        start, stop = (0, len(self.calls)) if index < 0 else (index + 1, self.stops[index])
+        return handed_back([item for child in siblings(self.stops, start, stop) for item in self.of(child, path)])
+
+    def given(self, index: int, key: str, path: str) -> Item:
+        """An argument of a call that runs in the module at `path`: of a module, or a parameter of a function."""
+        call = self.calls[index]
+        tensor = call.inputs[key]
+        name = key if call.kind == "module" else within(path, tensor.name or key)
+        path = call.path if call.kind == "module" else path
+        return Item(Place(index, "inputs", key), path, name, call, tensor, False, tensor.role or "")
+
+    def given_out(self, index: int, key: str, path: str) -> Item:
+        call = self.calls[index]
+        tensor = call.outputs[key]
+        name = call.variable(key) or part("output", key)
+        return Item(Place(index, "outputs", key), path, name, call, tensor, False, tensor.role or "")
+
+    def at(self, place: Place, path: str) -> Item:
+        """The tensor at a place, in or below the module at `path`."""
+        index, what, key = place
+        call = self.calls[index]
+        tensor: TensorMeta = getattr(call, what)[key]
+        name = call.variable(key) or "" if what == "outputs" else key
+        return Item(place, path, name, call, tensor, False, tensor.role or "")
+
+    def main(self, item: Item) -> Place:
+        """Where the tensor of an item stands."""
+        index, what, _ = item.place
+        return item.place if what != "call" else Place(index, "outputs", next(iter(item.call.outputs), ""))
+
+    def result_role(self, index: int, key: str) -> str:
+        """What a result of a module does: the role of the tensor inside that it is, or else of the last of its form."""
+        tensor = self.calls[index].outputs[key]
+        for inner in range(self.stops[index] - 1, index, -1):
+            for made in self.calls[inner].outputs.values():
+                is_same = made.number == tensor.number if tensor.number is not None else made.shape == tensor.shape
+                if made.role and is_same:
+                    return made.role
+        return ""
+
+    def places(self, item: Item) -> Iterator[Place]:
+        """Where the tensors are that an item stands for: of a module, all that is in it."""
+        index, what, _ = item.place
+        if what != "call":
+            yield item.place
+            return
+        for inner in range(index, index + 1 if item.is_shell else self.stops[index]):
+            call = self.calls[inner]
+            if call.kind == "module":
+                yield from (Place(inner, "inputs", key) for key in call.inputs)
+            yield from (Place(inner, "unmade", key) for key in call.unmade)
+            yield from (Place(inner, "outputs", key) for key in call.outputs)
+
+    def of(self, index: int, path: str) -> Iterator[Item]:
+        call = self.calls[index]
+        if call.kind == "module":
+            yield self.module(index, path)
+            return
+        if self.scopes[index]:
+            yield Item(Place(index, "call"), path, call.variable("") or call.name, call, None, True, call.role or "")
+            return
+        yield from self.results(index, path)
+
+    def module(self, index: int, path: str) -> Item:
+        call, is_scope = self.calls[index], self.scopes[index]
+        own = within(path, call.path)
+        tensor = None if is_scope else next(iter(call.outputs.values()), None)
+        role = call.role or (next((t.role for t in call.outputs.values() if t.role), None) if tensor else None)
+        if role is None and not is_scope:
+            role = next(iter(self.holds[index]), None)
+        return Item(Place(index, "call"), path, own, call, tensor, is_scope, role or "")
+
+    def results(self, index: int, path: str) -> Iterator[Item]:
+        """An item for each tensor that a call gives; one for the call itself if it gives none."""
+        call = self.calls[index]
+        for role, tensor in call.unmade.items():
+            yield Item(Place(index, "unmade", role), path, role, call, tensor, False, tensor.role or role)
+        for key, tensor in call.outputs.items():
+            name = call.variable(key) or ""
+            yield Item(Place(index, "outputs", key), path, name, call, tensor, False, tensor.role or "")
+        if not call.unmade and not call.outputs:
+            yield Item(Place(index, "call"), path, "", call)
+
+
+PASSING = frozenset("Dropout Identity dropout type to float contiguous".split())
+"""What mostly gives what it was given: where it does, its role is of what made that."""
+
+
+def handed_back(items: list[Item]) -> list[Item]:
+    """The items with the role of what only gives what it was given on the step that made that."""
+    if not any(item.role and item.call.name in PASSING for item in items):
+        return items
+    found = list(items)
+    places = {item.tensor.number: place for place, item in reversed([*enumerate(items)]) if item.tensor is not None}
+    for place in range(len(found) - 1, 0, -1):
+        item = found[place]
+        if not item.role or item.tensor is None or item.call.name not in PASSING:
+            continue
+        number = item.tensor.number
+        maker = place - 1 if number is None else places[number]
+        before = found[maker]
+        is_same = before.tensor is not None and before.tensor.shape == item.tensor.shape
+        if maker < place and is_same and not before.role:
+            found[maker] = msgspec.structs.replace(before, role=item.role)
+            found[place] = msgspec.structs.replace(item, role="")
+    return found
+
+
+def roles_of(call: Call) -> frozenset[str]:
+    """The roles of a call and of its results."""
+    if call.role is None and not call.unmade and all(tensor.role is None for tensor in call.outputs.values()):
+        return NONE
+    tensors = (*call.unmade.values(), *call.outputs.values())
+    return frozenset(role for role in (call.role, *(tensor.role for tensor in tensors)) if role is not None)
+
+
+NONE: frozenset[str] = frozenset()

@@ -1,0 +1,340 @@
+"""What corresponds and what differs, told as a reader would: once, and where it begins.
+
+What follows from a change that is told already is not told again: the argument of a module that was changed before, the
+result of a module that is the tensor of its last step, what is inside of a `Linear` that became a `Conv1D`. The change
+that is told speaks for it (`Change.covers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import zip_longest
+
+import msgspec
+
+from ..passes.plumbing import plumbing
+from ..schema import Trace
+from .changes import Change, Kind, Line
+from .fields import Comparer, Fields
+from .folding import Draft, folded
+from .items import PASSING, Item, Place
+from .keys import keyed
+from .pairing import Match, Pairing, inner
+
+__all__ = ["Outline"]
+
+Covered = tuple[Place | None, Place | None]
+
+
+class Frame(msgspec.Struct):
+    """A module whose inside is being told."""
+
+    match: Match | None
+    todo: Iterator[Match]
+    depth: int
+    heading: Draft
+    passed: int = 0
+    parts: list[tuple[Match | None, list[Draft]]] = []
+
+
+class Outline:
+    """
+    letters     letter -> how many shapes differ by its size alone
+    explained   the places of these
+    """
+
+    def __init__(self, before: Trace, after: Trace, pairing: Pairing, comparer: Comparer) -> None:
+        self.pairing = pairing
+        self.before, self.after = pairing.before, pairing.after
+        self.comparer = comparer
+        self.has_structure = "structure" in comparer.fields
+        self.plumbing = plumbing(before), plumbing(after)
+        self.told: dict[object, Draft] = {}
+        self.passing: list[object] = []
+        self.letters: dict[str, int] = {}
+        self.explained: list[tuple[Place, Place]] = []
+
+    def lines(self) -> tuple[Line, ...]:
+        stack = [Frame(None, iter(self.pairing.matches()), 0, Draft(None, 0, None, None))]
+        while True:
+            frame = stack[-1]
+            match = next(frame.todo, None)
+            if match is None:
+                drafts = folded(frame.parts, self.before, self.after)
+                if frame.match is not None:
+                    drafts += self.given_out(frame, frame.match)
+                stack.pop()
+                for key in self.passing[frame.passed :]:
+                    self.told.pop(key, None)  # another block is given the same, and is told in the same way
+                del self.passing[frame.passed :]
+                if not stack:
+                    return tuple(line(draft) for draft in drafts if self.is_wanted(draft))
+                stack[-1].parts[-1][1].extend(drafts)
+            elif is_pair_of_scopes(match):
+                passed = len(self.passing)
+                drafts = self.heading(match, frame.depth)
+                frame.parts.append((match, drafts))
+                stack.append(Frame(match, iter(match.inside), frame.depth + 1, drafts[0], passed))
+            else:
+                self.add(frame, match, self.step(match, frame.depth))
+
+    def is_wanted(self, draft: Draft) -> bool:
+        if draft.kind in ("added", "removed"):
+            return self.has_structure
+        return "layers" not in draft.fields or "layers" in self.comparer.fields
+
+    # Modules
+
+    def heading(self, match: Match, depth: int) -> list[Draft]:
+        one, other = both(match)
+        fields = self.moved(match, self.comparer.calls(one.call, other.call))
+        drafts = [self.draft(match, depth, fields, is_scope=True)]
+        for a, b in keyed(one.call.inputs, other.call.inputs):
+            ours = None if a is None else self.before.given(one.place.at, a, inner(one))
+            theirs = None if b is None else self.after.given(other.place.at, b, inner(other))
+            is_root = one.call.path == "" == other.call.path
+            drafts += self.passed(ours, theirs, depth + 1, drafts[0], is_root=is_root)
+        return drafts
+
+    def given_out(self, frame: Frame, match: Match) -> list[Draft]:
+        (one, other), depth = both(match), frame.depth
+        drafts: list[Draft] = []
+        for a, b in self.results(one, other):
+            ours = None if a is None else self.before.given_out(one.place.at, a, inner(one))
+            theirs = None if b is None else self.after.given_out(other.place.at, b, inner(other))
+            drafts += self.passed(ours, theirs, depth, frame.heading)
+        return drafts
+
+    def results(self, one: Item, other: Item) -> list[tuple[str | None, str | None]]:
+        sides = (self.before, one.place.at), (self.after, other.place.at)
+        return keyed(one.call.outputs, other.call.outputs, lambda at, key: sides[at][0].result_role(sides[at][1], key))
+
+    def passed(
+        self, ours: Item | None, theirs: Item | None, depth: int, heading: Draft, *, is_root: bool = False
+    ) -> list[Draft]:
+        """A tensor that a module is given or gives, which some step made: a change of it may be told there."""
+        match = Match(ours, theirs)
+        if ours is None or theirs is None:
+            if "class" in heading.fields and not is_root:
+                self.cover(heading, ours, theirs)
+                return []
+            return [self.alone(match, depth, is_quiet=True)] if self.has_structure else []
+        fields = self.compared(ours, theirs, is_counted=is_root)
+        if not fields:
+            return [self.draft(match, depth, fields)] if is_root else []
+        if (draft := self.told.get(key_of(fields))) is not None:
+            draft.covers.append((ours.place, theirs.place))
+            return []
+        draft = self.draft(match, depth, fields, [(ours.place, theirs.place)])
+        self.passing.append(key_of(fields))
+        return [draft]
+
+    # Steps
+
+    def step(self, match: Match, depth: int) -> list[Draft]:
+        """What is told of a step, or of a module that has no counterpart."""
+        if match.before is None or match.after is None:
+            return [self.alone(match, depth)]
+        one, other = both(match)
+        fields: Fields = {}
+        covers: list[Covered] = []
+        if one.tensor is not None and other.tensor is not None:
+            fields = self.compared(one, other)
+            covers = [(self.before.main(one), self.after.main(other))] if fields else []
+        fields = self.moved(match, self.made(one, other) | fields)
+        draft = self.draft(match, depth, fields, covers)
+        more = self.rest(match, draft, depth + 1)
+        return [draft, *more]
+
+    def made(self, one: Item, other: Item) -> Fields:
+        """What made two tensors, if it differs, told on the first of several that it made."""
+        parts = one.place.part, other.place.part
+        if (parts[0] == "unmade") != (parts[1] == "unmade"):
+            return {}
+        if parts[0] != "call" and parts[1] != "call" and not (is_first(one) and is_first(other)):
+            return {}
+        fields = self.comparer.calls(one.call, other.call)
+        if one.tensor is not None or other.tensor is not None:
+            fields.pop("role", None)
+        return fields
+
+    def rest(self, match: Match, draft: Draft, depth: int) -> list[Draft]:
+        """What else there is to tell of a step: of its other tensors, of what is inside of it, of its parameters."""
+        one, other = both(match)
+        found: list[Draft] = []
+        said = {name: value for name, value in draft.fields.items() if name not in ("class", "order", "role")}
+        for ours, theirs in self.others(match):
+            if ours is None or theirs is None:
+                if self.has_structure and ("class" in draft.fields or one.place.part != other.place.part):
+                    self.cover(draft, ours, theirs)
+                elif self.has_structure:
+                    found.append(self.alone(Match(ours, theirs), depth))
+                continue
+            fields = self.compared(ours, theirs, is_counted=False) if ours.tensor and theirs.tensor else {}
+            if ours.place.part == "outputs" and is_first(ours) and is_first(theirs) and ours.call.kind != "module":
+                fields |= self.made(ours, theirs)
+            if not fields:
+                continue
+            is_parameter = ours.place.part == "inputs" and ours.call.kind != "module"
+            told = self.told.get(key_of(fields)) if ours.place.part == "inputs" and not is_parameter else None
+            if {**fields, **said} == said or "class" in draft.fields or (is_parameter and "shape" in said):
+                told = draft
+            if told is not None:
+                told.covers.append((ours.place, theirs.place))
+            else:
+                found.append(self.draft(Match(ours, theirs), depth, fields, [(ours.place, theirs.place)]))
+        return found
+
+    def others(self, match: Match) -> Iterator[tuple[Item | None, Item | None]]:
+        """All that a step has besides its tensor, in pairs."""
+        one, other = both(match)
+        (a, what, _), (b, that, _) = one.place, other.place
+        if what == that == "call" and one.call.kind == other.call.kind == "module":
+            for key, there in keyed(one.call.inputs, other.call.inputs):
+                yield (
+                    None if key is None else self.before.given(a, key, inner(one)),
+                    None if there is None else self.after.given(b, there, inner(other)),
+                )
+            todo = list(reversed(match.inside))
+            while todo:
+                child = todo.pop()
+                yield child.before, child.after
+                if child.before is not None and child.after is not None:
+                    yield from self.parameters(child.before, child.after)
+                    todo += reversed(child.inside)
+            for key, there in self.results(one, other)[1:]:
+                yield (
+                    None if key is None else self.before.given_out(a, key, inner(one)),
+                    None if there is None else self.after.given_out(b, there, inner(other)),
+                )
+            return
+        if what == "call" and one.call.outputs:
+            yield from (
+                (self.before.at(place, one.path), None)
+                for place in self.before.places(one)
+                if place != self.before.main(one)
+            )
+        if that == "call" and other.call.outputs:
+            yield from (
+                (None, self.after.at(place, other.path))
+                for place in self.after.places(other)
+                if place != self.after.main(other)
+            )
+        yield from self.parameters(one, other)
+
+    def parameters(self, one: Item, other: Item) -> Iterator[tuple[Item | None, Item | None]]:
+        """The parameters and buffers that two functions take, told with the first of their results."""
+        if "module" in (one.call.kind, other.call.kind) or not (is_first(one) and is_first(other)):
+            return
+        ours = {key: tensor for key, tensor in one.call.inputs.items() if tensor.name is not None}
+        theirs = {key: tensor for key, tensor in other.call.inputs.items() if tensor.name is not None}
+        for a, b in keyed(ours, theirs):
+            yield (
+                None if a is None else self.before.given(one.place.at, a, one.path),
+                None if b is None else self.after.given(other.place.at, b, other.path),
+            )
+
+    # Drafts
+
+    def compared(self, one: Item, other: Item, *, is_counted: bool = True) -> Fields:
+        """What differs between two tensors. Shapes that the sizes of letters explain are counted instead."""
+        assert one.tensor is not None
+        assert other.tensor is not None
+        place, there = self.before.main(one), self.after.main(other)
+        fields, letters = self.comparer.tensors((place, one.tensor), (there, other.tensor))
+        fields = {name: value for name, value in fields.items() if name != "role"}
+        fields |= self.comparer.differ({"role": (one.role or None, other.role or None)})
+        if letters:
+            self.explained.append((place, there))
+            for letter in letters:
+                self.letters[letter] = self.letters.get(letter, 0) + is_counted
+        return fields
+
+    def moved(self, match: Match, fields: Fields) -> Fields:
+        return fields if match.order is None else fields | self.comparer.differ({"order": match.order})
+
+    def draft(
+        self, match: Match, depth: int, fields: Fields, covers: list[Covered] | None = None, *, is_scope: bool = False
+    ) -> Draft:
+        kind: Kind | None = "moved" if "order" in fields else "changed" if fields else None
+        draft = Draft(kind, depth, match.before, match.after, is_scope, fields, covers or [])
+        if "order" in fields and match.before is not None and match.after is not None:
+            draft.covers = list(zip_longest(self.before.places(match.before), self.after.places(match.after)))
+        if kind is not None:
+            self.told.setdefault(key_of(fields), draft)
+        return draft
+
+    def alone(self, match: Match, depth: int, *, is_quiet: bool = False) -> Draft:
+        """What has no counterpart, with all that is in it."""
+        draft = Draft("removed" if match.after is None else "added", depth, match.before, match.after)
+        self.cover(draft, match.before, match.after)
+        item = match.before or match.after
+        side = self.plumbing[match.before is None]
+        draft.is_plumbing = item is not None and item.tensor is not None and item.tensor in side
+        draft.is_quiet = is_quiet or draft.is_plumbing or (item is not None and is_in_passing(item))
+        return draft
+
+    def cover(self, draft: Draft, ours: Item | None, theirs: Item | None) -> None:
+        if ours is not None:
+            draft.covers += [(place, None) for place in self.before.places(ours)]
+        if theirs is not None:
+            draft.covers += [(None, place) for place in self.after.places(theirs)]
+
+    def add(self, frame: Frame, match: Match, drafts: list[Draft]) -> None:
+        """Steps in a row that are not there on the other side are one change, if they have no names or are masks."""
+        last = frame.parts[-1][1][-1] if frame.parts and frame.parts[-1][1] else None
+        new = drafts[0] if drafts else None
+        if (
+            last is None
+            or new is None
+            or new.kind not in ("added", "removed")
+            or last.kind != new.kind
+            or not last.is_quiet
+        ):
+            frame.parts.append((match, drafts))
+        elif new.is_quiet:
+            last.steps += new.steps
+            last.covers += new.covers
+        elif not last.is_plumbing and new.is_step:
+            new.steps += last.steps
+            new.covers = last.covers + new.covers
+            frame.parts[-1][1][-1] = new
+        else:
+            frame.parts.append((match, drafts))
+
+
+def is_pair_of_scopes(match: Match) -> bool:
+    one, other = match.before, match.after
+    if one is None or other is None or one.place.part != "call" or other.place.part != "call":
+        return False
+    return one.is_scope or other.is_scope
+
+
+def both(match: Match) -> tuple[Item, Item]:
+    assert match.before is not None
+    assert match.after is not None
+    return match.before, match.after
+
+
+def is_in_passing(item: Item) -> bool:
+    """A step without a name, or one that mostly gives what it was given."""
+    return not item.role and not item.is_scope and (item.call.name in PASSING or not item.name)
+
+
+def is_first(item: Item) -> bool:
+    """Whether it is the first that its call gives."""
+    _, part, key = item.place
+    first = next(iter(item.call.unmade or item.call.outputs), "")
+    return part == "call" or (key == first and part == ("unmade" if item.call.unmade else "outputs"))
+
+
+def key_of(fields: Fields) -> object:
+    return tuple(sorted(fields.items(), key=lambda field: field[0]))
+
+
+def line(draft: Draft) -> Line:
+    change = None
+    if draft.kind is not None:
+        covers = tuple(draft.covers)
+        change = Change(draft.kind, draft.before, draft.after, draft.fields, tuple(draft.blocks), draft.steps, covers)
+    return Line(draft.depth, draft.before, draft.after, draft.is_scope, change, tuple(draft.heads))

@@ -1,0 +1,77 @@
+"""Which tensor of one trace is which tensor of another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+
+from ..records import Record, records
+from ..schema import TensorMeta, Trace
+from .items import Place, Side
+from .keys import keyed
+from .pairing import Match, Pairing
+
+__all__ = ["pairs"]
+
+Places = tuple[Place | None, Place | None]
+
+
+def pairs(before: Trace, after: Trace) -> Iterator[tuple[Record | None, Record | None]]:
+    """Each record of both traces with the one that corresponds to it, in the order of both; None where none does."""
+    pairing = Pairing(before, after)
+    ours, theirs = by_place(before), by_place(after)
+    for place, other in places(pairing):
+        yield None if place is None else ours[place], None if other is None else theirs[other]
+
+
+def by_place(trace: Trace) -> dict[Place, Record]:
+    index = {id(call): number for number, call in enumerate(trace.calls)}
+    found: dict[Place, Record] = {}
+    for record in records(trace):
+        part = "inputs" if record.is_input else "outputs" if record.materialised else "unmade"
+        found[Place(index[id(record.call)], part, record.key)] = record  # type: ignore[arg-type]
+    return found
+
+
+def places(pairing: Pairing) -> Iterator[Places]:
+    stack: list[Iterator[Match | Places]] = [iter(pairing.matches())]
+    while stack:
+        each = next(stack[-1], None)
+        if each is None:
+            stack.pop()
+        elif isinstance(each, Match):
+            stack.append(inside(each, pairing.before, pairing.after))
+        else:
+            yield each
+
+
+def inside(match: Match, before: Side, after: Side) -> Iterator[Match | Places]:
+    """What a match pairs itself, and those in it."""
+    one, other = match.before, match.after
+    if one is None or other is None:
+        yield from () if one is None else ((place, None) for place in before.places(one))
+        yield from () if other is None else ((None, place) for place in after.places(other))
+        return
+    (a, part, _), (b, there, _) = one.place, other.place
+    if part != "call" and there != "call":
+        yield one.place, other.place
+        return
+    if part == there == "call":
+        if one.call.kind == other.call.kind == "module":
+            yield from tensors(a, one.call.inputs, b, other.call.inputs, "inputs")
+        yield from chain(match.inside, tensors(a, one.call.outputs, b, other.call.outputs, "outputs"))
+        return
+    main = before.main(one), after.main(other)
+    yield main
+    yield from ((place, None) for place in before.places(one) if place != main[0])
+    yield from ((None, place) for place in after.places(other) if place != main[1])
+
+
+def tensors(
+    a: int, ours: Mapping[str, TensorMeta], b: int, theirs: Mapping[str, TensorMeta], part: str
+) -> Iterable[Places]:
+    for key, other in keyed(ours, theirs):
+        yield (
+            None if key is None else Place(a, part, key),  # type: ignore[arg-type]
+            None if other is None else Place(b, part, other),  # type: ignore[arg-type]
+        )

@@ -1,0 +1,57 @@
+"""Which dims of the input may change together: guesses, the likeliest first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from shapetrace.capture.given import Held, given
+from shapetrace.capture.groups import guesses, splits
+
+
+def held(**tensors: Any) -> tuple[Held, ...]:
+    def forward(**others: Any) -> None: ...
+
+    return given(forward, (), tensors).held
+
+
+IDS = torch.zeros(2, 4, dtype=torch.long)
+
+
+def test_of_ids_both_dims_are_free_and_of_vectors_all_but_the_last() -> None:
+    assert next(guesses(held(ids=IDS))) == {"?0": [(0, 0)], "?1": [(0, 1)]}
+    assert next(guesses(held(x=torch.zeros(2, 4, 8)))) == {"?0": [(0, 0)], "?1": [(0, 1)]}
+
+
+def test_dims_of_one_size_at_one_place_change_together_and_then_those_of_one_size_anywhere() -> None:
+    both = held(ids=IDS, mask=torch.zeros(2, 1, 4, 4, dtype=torch.bool))
+    first, second = list(guesses(both))[:2]
+    assert first == {"?0": [(0, 0), (1, 0)], "?1": [(0, 1)], "?2": [(1, 2)], "?3": [(1, 3)]}
+    assert second == {"?0": [(0, 0), (1, 0)], "?1": [(0, 1), (1, 2), (1, 3)]}
+
+
+def test_at_last_only_the_first_dim_is_free() -> None:
+    assert list(guesses(held(image=torch.zeros(2, 3, 8, 8))))[-1] == {"?0": [(0, 0)]}
+
+
+def test_a_dim_of_one_is_free_only_where_all_that_is_given_is_a_batch_of_one() -> None:
+    assert next(guesses(held(ids=IDS[:1], mask=IDS[:1]))) == {"?0": [(0, 0), (1, 0)], "?1": [(0, 1), (1, 1)]}
+    assert next(guesses(held(ids=IDS, mask=IDS[:1]))) == {"?0": [(0, 0)], "?1": [(0, 1), (1, 1)]}
+
+
+def test_what_has_no_size_that_could_change_gives_no_guess() -> None:
+    assert list(guesses(held(x=torch.zeros(()), n=torch.zeros(0, dtype=torch.long)))) == []
+    assert list(guesses(())) == []
+
+
+def test_a_length_that_two_tensors_have_may_be_two_lengths() -> None:
+    both = held(input_ids=IDS, decoder_input_ids=IDS)
+    groups = next(guesses(both))
+    assert groups == {"?0": [(0, 0), (1, 0)], "?1": [(0, 1), (1, 1)]}
+    assert list(splits(both, groups)) == [
+        {"?0": [(1, 0)], "?1": [(0, 1), (1, 1)], "?2": [(0, 0)]},
+        {"?0": [(0, 0)], "?1": [(0, 1), (1, 1)], "?2": [(1, 0)]},
+        {"?1": [(1, 1)], "?0": [(0, 0), (1, 0)], "?2": [(0, 1)]},
+        {"?1": [(0, 1)], "?0": [(0, 0), (1, 0)], "?2": [(1, 1)]},
+    ]

@@ -1,0 +1,299 @@
+"""Axes end to end: what is named, what is said where nothing can be, and when a model is run again for it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import shapetrace
+import shapetrace.capture.copied
+from shapetrace import Trace
+from shapetrace.models.gpt import gpt
+
+
+class Function(nn.Module):
+    def __init__(self, function: Callable[..., Any], *parts: nn.Module) -> None:
+        super().__init__()
+        self.function = function
+        self.parts = nn.ModuleList(parts)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*self.parts, *args, **kwargs)
+
+
+def first(trace: Trace) -> list[tuple[str | int, ...]]:
+    """The axes of what the model was given, and of what it gave."""
+    call = trace.calls[0]
+    return [tensor.axes or tensor.shape for tensor in (*call.inputs.values(), *call.outputs.values())]
+
+
+IDS = torch.arange(8).view(2, 4)
+
+
+# --- what a model cannot do ---
+
+
+def refuse(x: Tensor) -> Tensor:
+    if x.shape != (2, 4):
+        raise ValueError("two rows of four, and\nnothing else")
+    return x * 2
+
+
+def leave(x: Tensor) -> Tensor:
+    return x * 2 if x.shape == (2, 4) else sys.exit(3)
+
+
+@pytest.mark.parametrize(
+    ("model", "args", "note"),
+    [
+        (
+            Function(refuse),
+            (torch.zeros(2, 4),),
+            "axes are not named: the model does not run at other sizes (ValueError: two rows of four, and)",
+        ),
+        (
+            Function(leave),
+            (torch.zeros(2, 4),),
+            "axes are not named: the model does not run at other sizes (SystemExit: 3)",
+        ),
+        (
+            Function(lambda x: x.to_dense()),
+            (torch.eye(3).to_sparse(),),
+            "axes are not named: it is given a sparse, nested or quantised tensor",
+        ),
+        (
+            Function(lambda x, _: x + 1),
+            (torch.zeros(2, 4), threading.Lock()),
+            "axes are not named: its arguments cannot be copied: TypeError",
+        ),
+        (
+            Function(lambda: torch.zeros(2)),
+            (),
+            "axes are not named: the model does not run at other sizes (it was given nothing that has another size)",
+        ),
+        (
+            nn.Linear(8, 8),
+            (torch.zeros(2, 4, 8),),
+            "axes: nothing tells which of the input's axes (2, 4) is which; axes='B=2 T=4' says so",
+        ),
+    ],
+)  # fmt: skip
+def test_where_axes_cannot_be_named_the_header_says_why(model: nn.Module, args: tuple[Any, ...], note: str) -> None:
+    trace = shapetrace.trace(model, *args)
+    assert trace.notes == (note,)
+    assert all(tensor.axes is None for call in trace.calls for tensor in call.outputs.values())
+
+
+def test_a_model_that_cannot_be_copied_is_traced_as_ever() -> None:
+    model = Function(refuse)
+    model.numbers = (number for number in (1, 2))
+    trace = shapetrace.trace(model, torch.zeros(2, 4))
+    assert trace.notes == (
+        "axes are not named: the model does not run at other sizes (TypeError: cannot pickle 'generator' object)",
+    )
+    assert next(model.numbers) == 1
+
+
+def test_whatever_fails_in_naming_the_trace_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("a mistake of ours")
+
+    monkeypatch.setattr("shapetrace.capture.naming.name_axes", fail)
+    trace = shapetrace.trace(nn.Linear(8, 8), torch.zeros(2, 8))
+    assert trace.notes == ("axes are not named: RuntimeError: a mistake of ours",)
+    assert [call.name for call in trace.calls] == ["Linear", "linear"]
+
+
+def test_a_forward_that_raises_raises_what_it_did_and_is_run_once() -> None:
+    ran = []
+
+    def forward(x: Tensor) -> Tensor:
+        ran.append(len(x))
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine") as raised:
+        shapetrace.trace(Function(forward), IDS)
+    assert ran == [2]
+    trace = shapetrace.trace_of(raised.value)
+    assert trace is not None
+    assert trace.error == "KeyError: 'mine'"
+
+
+# --- sizes that a model takes ---
+
+
+def test_a_context_with_no_room_for_more_is_probed_with_less() -> None:
+    positions = nn.Parameter(torch.zeros(4, 8))
+    model = Function(lambda e, x: e(x) + positions[: x.shape[1]], nn.Embedding(9, 8))
+    for given in (IDS, torch.zeros(4, 4, dtype=torch.long)):
+        assert first(shapetrace.trace(model, given)) == [("B", "T"), ("B", "T", 8)]
+
+
+def test_lengths_that_must_be_multiples_are_probed_with_multiples() -> None:
+    model = Function(lambda e, x: e(x).unflatten(1, (-1, 4)).sum(2), nn.Embedding(9, 8))
+    given = torch.zeros(2, 8, dtype=torch.long)
+    assert first(shapetrace.trace(model, given)) == [("B", "T"), ("B", "T/4", 8)]
+
+
+def test_a_batch_of_one_is_a_batch() -> None:
+    assert first(shapetrace.trace(nn.Embedding(9, 8), IDS[:1])) == [("B", "T"), ("B", "T", 8)]
+
+
+def test_floats_that_are_given_at_the_width_of_the_model_grow_with_it() -> None:
+    class Net(nn.Module):
+        def __init__(self, config: SimpleNamespace) -> None:
+            super().__init__()
+            self.config = config
+            self.linear = nn.Linear(config.d_model, 3 * config.d_model)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.linear(x)
+
+    trace = shapetrace.trace(Net(SimpleNamespace(d_model=8)), torch.zeros(2, 8))
+    assert first(trace) == [("B", "C"), ("B", "3·C")]
+
+
+def test_images_have_a_batch() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 8 * 8, 10))
+    assert first(shapetrace.trace(model, torch.zeros(2, 3, 8, 8))) == [("B", 3, 8, 8), ("B", 10)]
+
+
+def test_sound_has_a_batch() -> None:
+    model = nn.Sequential(nn.Conv1d(1, 8, 10, stride=5), nn.GELU())
+    assert first(shapetrace.trace(model, torch.zeros(2, 1, 400))) == [("B", 1, 400), ("B", 8, 79)]
+
+
+def test_a_model_that_looks_at_values_sees_such_as_it_was_given() -> None:
+    def forward(e: nn.Module, ids: Tensor, mask: Tensor) -> Tensor:
+        if not bool(mask.any()) or int(ids.max()) > 8 or float(mask.float().mean()) < 0.5:
+            raise ValueError("no such values")
+        return e(ids) * mask[..., None]
+
+    mask = torch.ones(2, 4, dtype=torch.bool)
+    assert first(shapetrace.trace(Function(forward, nn.Embedding(9, 8)), IDS, mask))[2] == ("B", "T", 8)
+
+
+def test_a_large_model_is_run_again_without_its_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shapetrace.capture.copied, "LARGE", 0)
+    kinds: set[str] = set()
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.token = nn.Embedding(9, 8)
+            self.offset = torch.zeros(8)  # neither parameter nor buffer
+
+        def forward(self, ids: Tensor) -> Tensor:
+            kinds.add(type(self.token.weight.data).__name__)
+            return self.token(ids) + self.offset
+
+    assert first(shapetrace.trace(Net(), IDS)) == [("B", "T"), ("B", "T", 8)]
+    assert kinds == {"Tensor", "FakeTensor"}
+
+
+def test_a_gradient_that_a_forward_asks_for_is_there_in_probes() -> None:
+    model = Function(lambda net, x: torch.autograd.grad(net(x).sum(), x)[0], nn.Linear(8, 8))
+    assert first(shapetrace.trace(model, torch.zeros(2, 8, requires_grad=True))) == [("B", 8), ("B", 8)]
+
+
+def test_a_field_of_a_configuration_that_is_the_longest_length_is_not_the_length() -> None:
+    class Net(nn.Module):
+        def __init__(self, config: dict[str, int]) -> None:
+            super().__init__()
+            self.config = config
+            self.token = nn.Embedding(16, config["C"])
+            self.position = nn.Embedding(config["T"], config["C"])
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.token(ids) + self.position(torch.arange(ids.shape[1]))
+
+    trace = shapetrace.trace(Net({"T": 64, "C": 8}), IDS)
+    assert first(trace) == [("B", "T"), ("B", "T", "C")]
+    assert trace.sizes == {"C": 8, "B": 2, "T": 4}
+
+
+# --- what a user declares ---
+
+
+def test_sizes_that_a_user_declares_name_what_nothing_else_tells() -> None:
+    model = nn.Linear(8, 8)
+    x = torch.zeros(2, 4, 8)
+    assert first(shapetrace.trace(model, x, axes="B=2 T=4")) == [("B", "T", 8)] * 2
+    assert first(shapetrace.trace(model, torch.zeros(8, 8), axes="C=8")) == [("B", 8)] * 2
+    trace = shapetrace.trace(nn.Embedding(9, 8), IDS, axes="B=3 T=4")
+    assert trace.notes == ("axes: B is 2 in this model, not 3",)
+
+
+# --- when ---
+
+
+class Counted(nn.Module):
+    """A class attribute is what a copy shares with the model."""
+
+    ran = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token = nn.Embedding(9, 8)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        Counted.ran += 1
+        return self.token(ids)
+
+
+@pytest.fixture(autouse=True)
+def nothing_counted() -> None:
+    Counted.ran = 0
+
+
+def test_a_model_is_run_again_twice_or_not_at_all() -> None:
+    shapetrace.trace(Counted(), IDS)
+    assert Counted.ran == 3
+    shapetrace.trace(Counted(), IDS, axes=False)
+    assert Counted.ran == 4
+
+
+def test_in_a_block_the_model_is_run_again_when_traces_are_read_and_once() -> None:
+    model = Counted()
+    with shapetrace.attach(model) as tap:
+        model(IDS)
+        assert Counted.ran == 1
+        assert first(tap.traces[-1]) == [("B", "T"), ("B", "T", 8)]  # as far as it has been seen
+        ran = Counted.ran
+        model(IDS)
+    assert Counted.ran == ran + 1
+    assert [first(trace) for trace in tap.traces] == [[("B", "T"), ("B", "T", 8)]] * 2
+    ran = Counted.ran
+    assert [first(trace) for trace in tap.traces] == [[("B", "T"), ("B", "T", 8)]] * 2
+    assert Counted.ran == ran
+
+
+def test_in_a_loop_nothing_is_run_again_unless_that_is_asked_for() -> None:
+    model, seen = Counted(), []
+    tap = shapetrace.attach(model, on_trace=seen.append)
+    for _ in range(3):
+        model(IDS)
+    tap.detach()
+    assert [first(trace) for trace in (*tap.traces, *seen)] == [[(2, 4), (2, 4, 8)]] * 6
+    assert Counted.ran == 3
+    tap = shapetrace.attach(model, axes=True)
+    model(IDS)
+    tap.detach()
+    assert first(tap.traces[0]) == [("B", "T"), ("B", "T", 8)]
+
+
+def test_names_stay_in_the_file(tmp_path: Path) -> None:
+    model, args, kwargs = gpt()
+    trace = shapetrace.trace(model, *args, **kwargs)
+    trace.save(tmp_path / "gpt.jsonl")
+    loaded = shapetrace.load(tmp_path / "gpt.jsonl")
+    assert loaded == trace
+    assert loaded["blocks.0.attention"]["q"].axes == ("B", "H", "T", "D")

@@ -1,0 +1,150 @@
+"""A model is built again from whatever its configuration is, and its letters are the fields that size its axes."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import shapetrace
+from shapetrace.capture.rebuild import letters_of, rebuilt
+
+
+class Net(nn.Module):
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        self.config = config
+        field = config.get if isinstance(config, dict) else lambda name: getattr(config, name)
+        self.token = nn.Embedding(field("vocab_size"), field("n_embd"))
+        self.hidden = nn.Linear(field("n_embd"), field("n_inner") or 4 * field("n_embd"))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.hidden(self.token(ids))
+
+
+FIELDS: dict[str, Any] = {"vocab_size": 16, "n_embd": 8, "n_inner": 12, "n_head": 2}
+
+
+@dataclasses.dataclass
+class Plain:
+    vocab_size: int = 16
+    n_embd: int = 8
+    n_inner: int | None = 12
+    n_head: int = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    vocab_size: int = 16
+    n_embd: int = 8
+    n_inner: int | None = 12
+    n_head: int = 2
+
+    def __post_init__(self) -> None:
+        if self.n_embd % self.n_head:
+            raise ValueError("heads do not divide the width")
+
+
+@dataclasses.dataclass(slots=True)
+class Slotted:
+    vocab_size: int = 16
+    n_embd: int = 8
+    n_inner: int | None = 12
+    n_head: int = 2
+
+
+class Named(dict[str, Any]):
+    """A dict whose entries are attributes, too, as some configurations are."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+CONFIGS: dict[str, Callable[[], Any]] = {
+    "namespace": lambda: SimpleNamespace(**FIELDS),
+    "arguments": lambda: argparse.Namespace(**FIELDS),
+    "dict": lambda: dict(FIELDS),
+    "dict with attributes": lambda: Named(FIELDS),
+    "dataclass": Plain,
+    "frozen dataclass that checks": Frozen,
+    "dataclass with slots": Slotted,
+}
+
+
+@pytest.mark.parametrize("make", CONFIGS.values(), ids=CONFIGS)
+def test_a_model_is_built_again_from_its_configuration(make: Callable[[], Any]) -> None:
+    model = Net(make())
+    trace = shapetrace.trace(model, torch.zeros(2, 4, dtype=torch.long))
+    assert trace.calls[0].outputs[""].axes == ("B", "T", "F")
+    assert trace["token"]["output"].axes == ("B", "T", "C")
+    assert letters_of(model) == {"C": 8, "H": 2, "F": 12, "V": 16, "D": 4}
+    assert model.config == make() or vars(model.config) == vars(make())
+
+
+def test_a_hidden_width_that_is_left_open_is_four_times_the_width() -> None:
+    trace = shapetrace.trace(Net(Plain(n_inner=None)), torch.zeros(2, 4, dtype=torch.long))
+    assert trace.calls[0].outputs[""].axes == ("B", "T", "F")
+
+
+@pytest.mark.parametrize(
+    ("fields", "letters"),
+    [
+        ({"hidden_dim": 8}, {"C": 8}),
+        ({"dim": 8, "hidden_dim": 12}, {"C": 8, "F": 12}),
+        ({"hidden_dim": 8, "ffn_dim": 12}, {"C": 8, "F": 12}),
+        ({"T": 64, "B": 2, "S": 3, "P": 5, "C": 8}, {"C": 8}),
+        ({"C": True, "H": 0, "V": -1, "D": 2.0, "F": "8"}, {}),
+        ({"d_model": 8, "nhead": 3}, {"C": 8, "H": 3}),
+        ({"d_model": 8, "nhead": 2, "d_kv": 3}, {"C": 8, "H": 2, "D": 3}),
+    ],
+)
+def test_letters_are_the_whole_numbers_that_size_axes_of_the_model(
+    fields: dict[str, Any], letters: dict[str, int]
+) -> None:
+    model = nn.Linear(1, 1)
+    model.config = SimpleNamespace(**fields)
+    assert letters_of(model) == letters
+
+
+def test_parts_of_a_configuration_change_with_the_whole_where_they_have_its_size() -> None:
+    class Nested(nn.Module):
+        def __init__(self, config: SimpleNamespace) -> None:
+            super().__init__()
+            self.config = config
+
+    config = SimpleNamespace(d_model=8, encoder=SimpleNamespace(d_model=8), decoder=SimpleNamespace(d_model=16))
+    config.encoder.outer = config
+    model = rebuilt(Nested(config), {"C": 8}, {"C": 38})
+    assert (model.config.d_model, model.config.encoder.d_model, model.config.decoder.d_model) == (38, 38, 16)
+    assert config.d_model == 8
+
+
+def test_a_model_is_built_with_the_dtype_and_mode_that_it_has() -> None:
+    model = Net(Plain()).to(torch.float64).eval()
+    other = rebuilt(model, {"C": 8}, {"C": 38})
+    assert (other.hidden.weight.dtype, other.hidden.weight.shape, other.training) == (torch.float64, (12, 38), False)
+
+
+def test_a_class_that_takes_more_than_its_configuration_is_copied() -> None:
+    class Picky(Net):
+        def __init__(self, config: Any, more: int) -> None:
+            super().__init__(config)
+
+    trace = shapetrace.trace(Picky(Plain(), 1), torch.zeros(2, 4, dtype=torch.long))
+    assert trace.calls[0].outputs[""].axes == ("B", "T", 12)
+
+
+def test_a_model_that_was_changed_after_it_was_built_has_no_wrong_letter() -> None:
+    model = Net(Plain())
+    model.hidden = nn.Linear(8, 16)  # as wide as the vocabulary, and no F any more
+    trace = shapetrace.trace(model, torch.zeros(2, 4, dtype=torch.long))
+    assert trace.calls[0].outputs[""].axes == ("B", "T", 16)
