@@ -11,6 +11,7 @@ from torch import nn
 from ..letters import is_unknown, names_in, sizes_in
 from ..passes.axes import Axes, name_axes, with_axes
 from ..passes.declared import as_declared
+from ..passes.depth import layers_of
 from ..passes.roles import name_roles
 from ..passes.widths import name_widths
 from ..schema import Call, TensorMeta, Trace
@@ -113,15 +114,18 @@ class Naming:
             return Probes({}, reason=self.reason)
         unmade = any(call.unmade for call in trace.calls)
         again: Recording = (lambda *forward: name_roles(self.record(*forward))) if unmade else self.record
+        layers = layers_of(trace)
+        depths = [None] if layers is None else [(trace, layers), None]
         reasons: list[str] = []
         for make in (*self.sources, self.configured, self.copied):
             source = make(self.given)
-            if source is None:
-                continue
-            probes = probe(source, again, told_apart=told_apart)
-            if probes.runs:
-                return probes
-            reasons.append(probes.reason)
+            for shallow in depths if source is not None and "L" in source.letters else [None]:
+                if source is None:
+                    break
+                probes = probe(source, again, told_apart=told_apart, shallow=shallow)
+                if probes.runs:
+                    return probes
+                reasons.append(probes.reason)
         return Probes({}, reason=f"the model does not run at other sizes ({reasons[-1]})")
 
     def configured(self, given: Given) -> Source | None:

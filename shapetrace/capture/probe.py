@@ -16,6 +16,7 @@ import msgspec
 from torch import nn
 
 from ..letters import MODEL_AXES
+from ..passes.depth import Layers, stretched
 from ..schema import Trace
 from .given import Given
 from .groups import Groups, guesses, splits
@@ -64,13 +65,16 @@ class Probes(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-def probe(source: Source, record: Recording, *, told_apart: bool = False) -> Probes:
+def probe(
+    source: Source, record: Recording, *, told_apart: bool = False, shallow: tuple[Trace, Layers] | None = None
+) -> Probes:
     """Runs of the model of `source` with as many axes as it lets change at other sizes.
 
     record       gives the trace of a forward
     told_apart   whether to try if lengths that are equal are so by chance
+    shallow      the plain trace and its layers, of which only the first are to run
     """
-    return Prober(source, record, told_apart).probes()
+    return Prober(source, record, told_apart, shallow).probes()
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -82,10 +86,13 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Prober:
-    def __init__(self, source: Source, record: Recording, told_apart: bool) -> None:
+    def __init__(
+        self, source: Source, record: Recording, told_apart: bool, shallow: tuple[Trace, Layers] | None
+    ) -> None:
         self.source = source
         self.record = record
         self.told_apart = told_apart
+        self.shallow = shallow if "L" in source.letters else None
         self.held = source.given.held
         self.reason = "it was given nothing that has another size"
 
@@ -200,6 +207,11 @@ class Prober:
         forward = self.built(choice, number)
         with self.source.within:
             trace = self.record(*forward)
+        if self.shallow is not None:
+            whole = stretched(trace, *self.shallow)
+            if whole is None:
+                raise RuntimeError("its first layers do not do what all of them do")
+            trace = whole
         inputs, own = sizes_of(choice, number)
         return msgspec.structs.replace(trace, sizes=with_head({**inputs, **own}))
 
@@ -208,7 +220,8 @@ class Prober:
 
     def built(self, choice: Choice, run: int) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
         inputs, own = sizes_of(choice, run)
-        model, given = self.source.build(own)
+        depth = {"L": self.shallow[1].first} if self.shallow is not None else {}
+        model, given = self.source.build({**own, **depth})
         shapes = self.widened(given, own.get("C"))
         for letter, dims in choice.groups.items():
             for number, dim in dims:

@@ -99,7 +99,7 @@ class TensorTable:
                         tuple(tensor.shape),
                         tensor.stride(),
                         self.words[tensor.dtype],
-                        self.words[tensor.device],
+                        self.words[tensor.fake_device if kind is FakeTensor else tensor.device],
                         "strided",
                         tensor.is_contiguous(),
                         tensor.storage_offset(),
