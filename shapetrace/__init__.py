@@ -4,14 +4,14 @@
     with shapetrace.attach(model) as tap: ...        # around your own code
     print(shapetrace.compare(before, after))         # two traces
 
-torch is not imported until `trace` or `attach` is used.
+torch is not imported until `trace` or `attach` is used, nor what compares before `compare` is: pytest imports this file
+at each start, for the plugin.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .diff import Change, Diff, compare
 from .errors import FileError, InputError, LookupFailed, ShapetraceError, TargetError
 from .files import load
 from .records import Record
@@ -19,6 +19,7 @@ from .schema import Call, TensorMeta, Trace
 
 if TYPE_CHECKING:
     from .capture import Tap, attach, trace, trace_of
+    from .diff import Change, Diff, compare
 
 __all__ = [
     "Call",
@@ -48,6 +49,10 @@ def __getattr__(name: str) -> Any:
         from . import capture
 
         return getattr(capture, name)
+    if name in ("Change", "Diff", "compare"):
+        from . import diff
+
+        return getattr(diff, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

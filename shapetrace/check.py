@@ -49,7 +49,7 @@ def check(asked: Check) -> int:
         done = f"written, {len(after.calls)} calls of {after.target}" if accept(path, after) else "the same, left alone"
         complain(f"{shown(path)}: {done}")
         return 0
-    changes = differences(before, after)
+    changes = differences(before, after, asked.file)
     if changes:
         say(changes)
         complain(f"if this is meant: {asked.accepting}")

@@ -28,17 +28,27 @@ def comparable(trace: Trace) -> Trace:
     return msgspec.structs.replace(trace.portable(), target="", seed=None)
 
 
-def differences(before: Trace, after: Trace) -> str:
-    """What has changed, for a reader; empty if nothing has."""
+def differences(before: Trace, after: Trace, file: str = "") -> str:
+    """What has changed, for a reader; empty if nothing has. `file` is where `before` is kept."""
     one, other = comparable(before), comparable(after)
-    return "" if one == other else "\n".join(details(one, other))
+    if one == other:
+        return ""
+    from .diff import compare  # these, and rich, only when there is something to say
+    from .renderers import changes
+
+    named = msgspec.structs.replace(before, target=file or before.target)
+    diff = compare(named.portable(), after.portable())
+    return changes(diff) if diff else "\n".join(details(one, other))
 
 
 # --- what differs, field by field -------------------------------------------------------------------------------------
 
 
 def details(before: Trace, after: Trace) -> Iterator[str]:
-    """Each field that differs, of equal differences the first place: "~ 2 × triu in blocks.*.attention: …"."""
+    """Each field that differs, also what a diff does not compare: variables, literals, notes. Of equal ones the first.
+
+    "~ dropout in blocks.0.drop and 1 more: literals.p 0.1 -> 0.2"
+    """
     yield from (f"~ {text}" for text in fields(header(before), header(after)))
     said: dict[tuple[str, str], list[str]] = {}
     for sign, call, text in changed_calls(before.calls, after.calls):

@@ -154,7 +154,7 @@ class Run:
 
         test = "::".join((self.here(item.path), *parts(item)))
         accepting = shlex.join(("pytest", "--update-traces", test))
-        changes = differences(kept(path, accepting), trace)
+        changes = differences(kept(path, accepting), trace, self.here(path))
         return changes and f"the trace is not the one in {shown(path)}\n{changes}\nif this is meant: {accepting}"
 
     def write(self, trace: Trace, path: Path, item: pytest.Item) -> str:
@@ -192,8 +192,8 @@ class Run:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         self.seen.partial |= not report.passed
 
-    def pytest_deselected(self) -> None:
-        self.seen.partial = True
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        self.seen.partial |= bool(items)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self.seen.asked.update(item.nodeid for item in session.items if "golden" in getattr(item, "fixturenames", ()))
@@ -241,7 +241,7 @@ RUN = pytest.StashKey[Run]()
 
 def is_whole(config: pytest.Config) -> bool:
     """Whether the command line leaves no tests out: it names none, or the folders that hold all of them."""
-    if config.getoption("lf", False) or any(word.startswith("--ignore") for word in config.invocation_params.args):
+    if config.getoption("lf", False) or any(str(word).startswith("--ignore") for word in config.invocation_params.args):
         return False
     if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
         return True

@@ -1,9 +1,10 @@
 """Imports point down only, and the heavy ones stay where they belong. What a function imports counts, too.
 
 cli    check    pytest_plugin    wire the layers
+golden
 renderers                        rich only here
 capture    targets    passes     torch only in capture and targets
-schema    files    records    letters    golden    msgspec and the standard library
+schema    files    records    letters    msgspec and the standard library
 errors
 """
 
@@ -31,11 +32,11 @@ MAY_IMPORT = {
     "targets": "msgspec torch errors schema letters capture",
     "renderers": "msgspec rich errors schema files records passes diff",
     "view": "msgspec errors schema files streams renderers",
-    "golden": "msgspec errors schema files",
+    "golden": "msgspec errors schema files diff renderers",
     "check": "msgspec errors files streams targets golden",
     "options": "typer targets renderers",
     "comparison": "typer errors schema files streams targets diff renderers options",
-    "__init__": "errors schema files records diff",
+    "__init__": "errors schema files records",
     "pytest_plugin": "pytest errors schema files golden",
     "cli": "msgspec typer __init__ errors files streams view targets renderers check options comparison",
     "__main__": "cli",
@@ -50,6 +51,7 @@ LATER = {
     ("diff", "renderers"): "print(diff) shows it",
     ("targets", "transformers"): "only a target of its own needs it",
     ("__init__", "capture"): "torch is imported when a model is recorded, not before",
+    ("__init__", "diff"): "pytest imports the package at each start, to find the plugin",
 }
 """What may be imported besides, but only inside of a function, or for the type checker: with the reason."""
 

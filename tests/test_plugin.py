@@ -132,8 +132,14 @@ def test_an_equal_file_stays_untouched(run: Run) -> None:
 
 CHANGED = """\
 the trace is not the one in traces/mlp.jsonl
-~ Linear in up: outputs.shape [2,16] -> [2,32], outputs.axes ["B",16] -> ["B",32]
-~ Linear in down: inputs.input.shape [2,16] -> [2,32], inputs.input.axes ["B",16] -> ["B",32]
+--- traces/mlp.jsonl  MLP
++++ MLP               MLP
+    B=2   float32
+    MLP
+      x  input      [B,8]
+~     up  Linear    [B,32]   (2,16) → (2,32)
+      down  Linear  [B,4]
+1 changed · 2 same
 if this is meant: pytest --update-traces test_net.py::test_mlp"""
 
 
@@ -146,6 +152,31 @@ def test_another_trace_fails_with_what_differs_and_the_command_that_accepts_it(r
     assert run(*shlex.split(command)) == passed(WRITTEN)
     assert text("traces/mlp.jsonl") == FILE.replace("16", "32")
     assert run() == passed()
+
+
+def test_a_variable_or_literal_of_another_name_or_value_is_another_trace_too(run: Run) -> None:
+    run("--update-traces")
+    literal = 'calls = (trace.calls[0], replace(trace.calls[1], literals={"p": "0.1"}), *trace.calls[2:])'
+    write(
+        "test_net.py",
+        f"""\
+from msgspec.structs import replace
+from net import mlp
+
+
+def test_mlp(golden):
+    trace = mlp(16)
+    {literal}
+    golden(replace(trace, calls=calls, notes=("compiled",)), "mlp")
+""",
+    )
+    said = (
+        "the trace is not the one in traces/mlp.jsonl\n"
+        '~ notes none -> ["compiled"]\n'
+        "~ Linear in up: literals.p none -> 0.1\n"
+        "if this is meant: pytest --update-traces test_net.py::test_mlp"
+    )
+    assert run() == failed(("test_mlp", said))
 
 
 def test_a_real_model_is_held(run: Run) -> None:
@@ -508,8 +539,8 @@ def test_nothing_is_left_in_the_temporary_folder(
 
 
 def imported(*words: str) -> set[str]:
-    """The packages that are imported after pytest has run in a process of its own."""
-    code = "import pytest, sys; pytest.main(sys.argv[1:]); print(*{name.partition('.')[0] for name in sys.modules})"
+    """The modules that are imported after pytest has run in a process of its own."""
+    code = "import pytest, sys; pytest.main(sys.argv[1:]); print(*sys.modules)"
     options = ("-p", "no:cacheprovider", *words)
     done = subprocess.run(
         [sys.executable, "-c", code, *options],
@@ -521,14 +552,25 @@ def imported(*words: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
-def test_nothing_slow_is_imported_with_pytest_nor_to_compare(run: Run) -> None:
-    heavy = {"torch", "rich", "typer", "numpy"}
-    plugin = ("-p", "shapetrace.pytest_plugin")
-    assert imported("--collect-only", *plugin) - imported("--collect-only") <= {"shapetrace", "msgspec", "net"}
-    assert imported("--update-traces", *plugin) & heavy == set()
-    assert imported(*plugin) & heavy == set()
+PLUGIN = ("-p", "shapetrace.pytest_plugin")
+
+
+def test_pytest_starts_with_little_more_than_the_plugin(run: Run) -> None:
+    write("test_net.py", "def test_nothing():\n    pass\n")
+    ours = {name for name in imported(*PLUGIN) if name.startswith("shapetrace")}
+    assert ours == {
+        "shapetrace",
+        *(f"shapetrace.{name}" for name in ("errors", "files", "pytest_plugin", "records", "schema")),
+    }
+    packages = {name.partition(".")[0] for name in imported(*PLUGIN) - imported()}
+    assert packages - sys.stdlib_module_names <= {"shapetrace", "msgspec", "typing_extensions"}
+
+
+def test_an_equal_trace_is_held_without_what_is_slow(run: Run) -> None:
+    for words in (("--update-traces",), ()):
+        assert imported(*PLUGIN, *words) & {"torch", "rich", "typer", "numpy", "shapetrace.diff"} == set()
 
 
 def test_that_test_would_see_torch_imported(run: Run) -> None:
     write("test_net.py", "import torch")
-    assert "torch" in imported("-p", "shapetrace.pytest_plugin")
+    assert "torch" in imported(*PLUGIN)

@@ -15,11 +15,12 @@ from ..errors import ShapetraceError, TargetError
 from ..passes.roles import name_roles
 from ..records import Record, record_of
 from ..schema import Trace
-from .hooks import CallSlot
 from .naming import Naming, declared
 from .notes import mark, note
 from .recorder import said
+from .slots import CallSlot
 from .tensors import Numbers, TensorTable
+from .unread import Unread
 from .watch import Detail, Watch
 
 __all__ = ["Tap", "attach", "recorded", "trace_of"]
@@ -116,7 +117,7 @@ class Tap:
         watch = self._watch
         if watch is None or not watch.recorder.calls:
             return []
-        return [self._kept(watch.trace(None), watch.recorder.table)]
+        return [self._kept(watch.unread(None), watch.recorder.table)]
 
     def find(self, tensor: torch.Tensor) -> Record | None:
         """What this very tensor is: which call made it, in which module, with name, role and axes.
@@ -133,8 +134,8 @@ class Tap:
                     return record_of(kept.named(), number)
         return None
 
-    def _kept(self, trace: Trace, numbers: Numbers | TensorTable) -> Kept:
-        return Kept(trace if self._axes is False else name_roles(trace), self._naming, numbers)
+    def _kept(self, unread: Unread, numbers: Numbers | TensorTable) -> Kept:
+        return Kept(unread, numbers, self._naming, roles=self._axes is not False)
 
     def _aside(self) -> AbstractContextManager[object]:
         return self._watch.aside() if self._watch is not None else nullcontext()
@@ -166,7 +167,7 @@ class Tap:
         state = "attached to" if self._attached else "detached from"
         return f"<Tap {state} {type(self._model).__name__}, traces: {len(self._complete) + len(self._running())}>"
 
-    def _forward(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _forward(self, _: nn.Module, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A forward of the model, which is called through here while attached."""
         watch = self._watch
         if self._in_callback:
@@ -208,28 +209,28 @@ class Tap:
         finally:
             self._watch = None
             if watch.recorder.calls:
-                self._keep(watch.trace(error), watch.recorder.table.living(), error)
+                self._keep(watch.unread(error), watch.recorder.table.living(), error)
             error = None  # it leads here through its traceback
 
     def _next(self, watch: Watch) -> None:
         """A forward begins. If one came before it in this block, what was seen since is complete."""
         if watch.seen_forward:
-            complete, numbers = watch.trace(None), watch.recorder.table.living()
+            complete, numbers = watch.unread(None), watch.recorder.table.living()
             watch.recorder.restart()
             self._keep(complete, numbers, None)
         watch.seen_forward = True
 
-    def _keep(self, complete: Trace, numbers: Numbers, error: BaseException | None) -> None:
+    def _keep(self, complete: Unread, numbers: Numbers, error: BaseException | None) -> None:
         kept = self._kept(complete, numbers)
         self._complete.append(kept)
         self._naming = None
         if error is not None:
-            mark(error, kept.trace)
+            mark(error, kept.plain())
         if self._on_trace is None:
             return
         self._in_callback = True
         try:
-            self._on_trace(kept.named() if self._axes else kept.trace)
+            self._on_trace(kept.named() if self._axes else kept.plain())
         except Exception as raised:
             if error is None:
                 raise
@@ -239,14 +240,23 @@ class Tap:
 
 
 class Kept:
-    """A trace, and what it takes to name axes, once that is asked for, and to find its tensors while they live."""
+    """A trace, which is read and named once it is asked for, and what it takes to find its tensors while they live."""
 
-    def __init__(self, trace: Trace, naming: Naming | None, numbers: Numbers | TensorTable) -> None:
-        self.trace = trace
-        self.naming = naming
+    def __init__(self, unread: Unread, numbers: Numbers | TensorTable, naming: Naming | None, *, roles: bool) -> None:
+        self.trace: Trace | Unread = unread
         self.numbers = numbers
+        self.naming = naming
+        self.roles = roles
+
+    def plain(self) -> Trace:
+        """With roles, if they are wanted."""
+        if isinstance(self.trace, Unread):
+            trace = self.trace.read()
+            self.trace = name_roles(trace) if self.roles else trace
+        return self.trace
 
     def named(self) -> Trace:
+        """With axes too."""
         if self.naming is not None:
-            self.trace, self.naming = self.naming.name(self.trace), None
-        return self.trace
+            self.trace, self.naming = self.naming.name(self.plain()), None
+        return self.plain()

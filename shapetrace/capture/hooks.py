@@ -1,8 +1,8 @@
-"""Forward hooks on every submodule, with one lifetime; and a slot around the call of a module that hooks do not do for.
+"""A slot around the call of every submodule, with one lifetime; and hooks where a slot does not do.
 
-Hooks are set module by module (global ones get no keyword arguments) and called also when the module raises. They
-cannot be set on scripted modules, would be compiled into compiled ones, and miss a `KeyboardInterrupt`: those modules,
-and the model itself, have their call replaced instead.
+A slot costs a third of what forward hooks do, and sees a `KeyboardInterrupt` too; it can be put around modules that are
+scripted or compiled. Hooks are for what runs otherwise because of them, and for a module whose own pre-hooks may change
+what it is given. They are set module by module (global ones get no keyword arguments) and called also when it raises.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import inspect
 import sys
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from threading import get_ident
@@ -22,61 +22,41 @@ from typing import Any
 import msgspec
 import torch
 from torch import nn
+from torch._C import DisableTorchFunction
 from torch.utils.hooks import RemovableHandle
 
-from .places import MODULE_CALL, NOWHERE
-from .recorder import INDEX, Open, Recorder
+from .noted import INDEX, Noted
+from .places import MODULE_CALL, NOWHERE, PLACES
+from .recorder import Recorder
+from .slots import CallSlot
 
 __all__ = ["CallSlot", "HookRegistry", "opaque"]
 
-BETWEEN = frozenset({MODULE_CALL, __file__, str(Path(__file__).with_name("attach.py"))})
+BETWEEN = frozenset(
+    {MODULE_CALL, *(str(Path(__file__).with_name(name)) for name in ("hooks.py", "slots.py", "attach.py"))}
+)
 """Files whose frames stand between the caller of a module and what is told of it here."""
 
 OURS = str(Path(__file__).with_name("__init__.py"))
 """Where `trace` calls the model: no place in the user's code, and no variable of the user's."""
+
+CALLING = nn.Module.__call__.__code__
+"""The commonest of these frames."""
+
+NOTHING = nullcontext()
+
+GLOBAL_PRE_HOOKS = torch.nn.modules.module._global_forward_pre_hooks
 
 FUSIBLE = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
 FUSED = (
     "fused unless watched: step by step under a watch, it is equal to rounding, and may differ where there is padding"
 )
 
-
-class CallSlot:
-    """Replaces the call of a module by `around(call, args, kwargs)`, from `__enter__` to `__exit__`.
-
-    It stands where `Module.compile` puts a compiled call: torch leaves that out of copies and pickles of the module.
-    """
-
-    def __init__(self, module: nn.Module, around: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]):
-        self.module = module
-        self.around = around
-        self.inner: Callable[..., Any] | None = None
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.around(self.inner or self.module._call_impl, args, kwargs)
-
-    def __enter__(self) -> CallSlot:
-        self.inner = self.module.__dict__.get("_compiled_call_impl")
-        self.module.__dict__["_compiled_call_impl"] = self
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Take this slot out; others may have been put around it since, and stay."""
-        outer = self.module.__dict__.get("_compiled_call_impl")
-        if outer is self and self.inner is None:
-            del self.module.__dict__["_compiled_call_impl"]
-        elif outer is self:
-            self.module.__dict__["_compiled_call_impl"] = self.inner
-        else:  # and if the module was compiled since, none of the chain is left
-            while isinstance(outer, CallSlot) and outer.inner is not self:
-                outer = outer.inner
-            if isinstance(outer, CallSlot):
-                outer.inner = self.inner
-        self.around = bare  # what it led to leads back here
+HOOKED = (*FUSIBLE, nn.DataParallel)
+"""Modules that have hooks, and all in them: torch looks for hooks before it fuses, and runs copies with a same slot."""
 
 
-def bare(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return call(*args, **kwargs)
+def nothing(*_: object) -> None: ...
 
 
 class Hook(partial[None]):
@@ -89,9 +69,6 @@ class Hook(partial[None]):
         return nothing_at_all, ()
 
 
-def nothing(*_: object) -> None: ...
-
-
 def nothing_at_all() -> Callable[..., None]:
     return nothing
 
@@ -102,6 +79,7 @@ class Form(msgspec.Struct, frozen=True, gc=False):
     name: str
     parameters: tuple[str, ...]
     fusible: bool
+    is_opaque: bool
 
 
 class HookRegistry:
@@ -116,57 +94,85 @@ class HookRegistry:
         self.model = model
         self.recorder = recorder
         self.aside = aside
-        self.modules: dict[nn.Module, tuple[list[str], Form]] = {}
+        self.modules: dict[nn.Module, tuple[tuple[str, ...], Form]] = {}
         self.forms: dict[type[nn.Module], Form] = {}
         self.opaque: dict[nn.Module, str] = {}
+        self.to_hook: set[nn.Module] = set()
         self.slots: list[CallSlot] = []
+        self.running: list[Hooked] = []
         self.id = RemovableHandle(OrderedDict()).id  # torch counts them: no two hooks have the same
-        self._find(model, "", ())
+        self._find(model, "", (), False)
 
-    def _find(self, module: nn.Module, path: str, above: tuple[nn.Module, ...]) -> None:
-        """Note the paths of a module (a shared one has several) and of all in it, and the names of its tensors."""
+    def _find(self, module: nn.Module, path: str, above: tuple[nn.Module, ...], inside_hooked: bool) -> None:
+        """Noted the paths of a module (a shared one has several) and of all in it, and the names of its tensors."""
         known = self.modules.get(module)
         if known is not None:
-            known[0].append(path)
+            self.modules[module] = (*known[0], path), known[1]
         else:
-            self.modules[module] = [path], self._form(module)
+            self.modules[module] = (path,), self._form(module)
+            form = self.modules[module][1]
+            if (form.is_opaque or "_compiled_call_impl" in module.__dict__) and (reason := opaque(module)):
+                self.opaque[module] = reason
         inside = f"{path}." if path else ""
         names = self.recorder.names
-        for name, tensor in (*module._parameters.items(), *module._buffers.items()):
-            if tensor is not None and id(tensor) not in names:
-                names[id(tensor)] = weakref.ref(tensor), inside + name
-        if reason := opaque(module):
-            self.opaque[module] = reason
+        for tensors in (module._parameters, module._buffers):
+            for name, tensor in tensors.items():
+                if tensor is not None and id(tensor) not in names:
+                    names[id(tensor)] = weakref.ref(tensor), inside + name
+        if module in self.opaque:
             return
+        to_hook = inside_hooked or isinstance(module, HOOKED)
+        if to_hook:
+            self.to_hook.add(module)
         for name, child in module._modules.items():
             if child is not None and child not in above:
-                self._find(child, inside + name, (*above, module))
+                self._find(child, inside + name, (*above, module), to_hook)
 
     def __enter__(self) -> HookRegistry:
-        """Set the hooks as `register_forward_hook` does, but without its handles: they cost more than all the rest."""
-        before, after = Hook(self._before), Hook(self._after)
+        run = self.run  # once, for a garbage collector counts what it has to look at
         for module in self.modules:
-            if module in self.opaque and module is not self.model:
-                self.slots.append(CallSlot(module, partial(self.run, module)).__enter__())
-            elif module is not self.model:
-                module._forward_pre_hooks[self.id] = before
-                module._forward_pre_hooks_with_kwargs[self.id] = True
-                module._forward_hooks[self.id] = after
-                module._forward_hooks_with_kwargs[self.id] = True
-                module._forward_hooks_always_called[self.id] = True
+            if module is self.model:
+                continue
+            if module in self.to_hook:
+                self._hook(module)
+            else:
+                self.slots.append(CallSlot(module, run).__enter__())
         return self
 
     def __exit__(self, *_: object) -> None:
         while self.slots:
             self.slots.pop().__exit__()
-        for module in self.modules:
-            if module not in self.opaque and module is not self.model:
-                module._forward_pre_hooks.pop(self.id, None)  # the user may have cleared them
-                module._forward_pre_hooks_with_kwargs.pop(self.id, None)
-                module._forward_hooks.pop(self.id, None)
-                module._forward_hooks_with_kwargs.pop(self.id, None)
-                module._forward_hooks_always_called.pop(self.id, None)
+        for module in self.to_hook:
+            self._unhook(module)
         self.modules, self.opaque = {}, {}
+        self.to_hook.clear()
+
+    def _hook(self, module: nn.Module) -> None:
+        """Set hooks as `register_forward_hook` does, but without its handles: they cost more than all the rest."""
+        module._forward_pre_hooks[self.id] = Hook(self._before)
+        module._forward_pre_hooks_with_kwargs[self.id] = True
+        module._forward_hooks[self.id] = Hook(self._after)
+        module._forward_hooks_with_kwargs[self.id] = True
+        module._forward_hooks_always_called[self.id] = True
+
+    def _unhook(self, module: nn.Module) -> None:
+        module._forward_pre_hooks.pop(self.id, None)  # the user may have cleared them
+        module._forward_pre_hooks_with_kwargs.pop(self.id, None)
+        module._forward_hooks.pop(self.id, None)
+        module._forward_hooks_with_kwargs.pop(self.id, None)
+        module._forward_hooks_always_called.pop(self.id, None)
+
+    @contextmanager
+    def hooked(self, module: nn.Module) -> Iterator[None]:
+        """Hooks on a module for one call of it, or for those that it makes of itself."""
+        if self.id in module._forward_pre_hooks:
+            yield
+            return
+        self._hook(module)
+        try:
+            yield
+        finally:
+            self._unhook(module)
 
     def _form(self, module: nn.Module) -> Form:
         kind = type(module)
@@ -177,61 +183,66 @@ class HookRegistry:
         return self.forms[kind]
 
     def run(self, module: nn.Module, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a module whose call has been replaced: the model itself, or an opaque one."""
+        """Call a module that has a slot."""
         if self.recorder.thread != get_ident():
             return call(*args, **kwargs)
-        opened = self._enter(module, args, kwargs, sys._getframe(1))
+        if (module._forward_pre_hooks or GLOBAL_PRE_HOOKS) and module is not self.model and module not in self.opaque:
+            with self.hooked(module):  # for its own hooks may change what it is given
+                return call(*args, **kwargs)
+        noted = self.begin(module, args, kwargs, sys._getframe(2))
         try:
-            with self.aside() if module in self.opaque else nullcontext():
+            with self.aside() if module in self.opaque else NOTHING:
                 result = call(*args, **kwargs)
         except BaseException as error:
-            self._leave(opened, None, error)
+            self.end(noted, None, error)
             raise
-        self._leave(opened, result, None)
+        self.end(noted, result, None)
         return result
 
     def _before(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self.recorder.thread == get_ident():
-            self._enter(module, args, kwargs, sys._getframe(3))
+            noted = self.begin(module, args, kwargs, sys._getframe(3))
+            self.running.append(Hooked(module, noted, sys.exc_info()[1]))
 
     def _after(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: object) -> None:
         if self.recorder.thread == get_ident():
-            for opened in reversed(self.recorder.open):
-                if opened.module is module:
+            while self.running:
+                call = self.running.pop()
+                if call.module is module and any(call.noted is noted for noted, *_ in self.recorder.open):
                     error = sys.exc_info()[1]
-                    self._leave(opened, result, None if error is opened.handled else error)
+                    self.end(call.noted, result, None if error is call.handled else error)
                     return
 
-    def _enter(self, module: nn.Module, args: Any, kwargs: Any, frame: FrameType | None) -> Open:
-        recorder = self.recorder
+    def begin(self, module: nn.Module, args: Any, kwargs: Any, frame: FrameType | None) -> Noted:
         paths, form = self.modules[module]
+        if frame is not None and frame.f_code is CALLING:
+            frame = frame.f_back
         while frame is not None and frame.f_code.co_filename in BETWEEN:
             frame = frame.f_back
-        place = NOWHERE if frame is None or frame.f_code.co_filename == OURS else recorder.place(frame)
-        with torch._C.DisableTorchFunction():
-            inputs, literals, seen = recorder.take(form.parameters, args, kwargs)
+        place = NOWHERE if frame is None or frame.f_code.co_filename == OURS else PLACES.place(frame)
         note = None
         if form.fusible or self.opaque:
             note = self.opaque.get(module) or (FUSED if form.fusible and would_fuse(module) else None)
         path = paths[0] if len(paths) == 1 else self._path(paths)
-        depth, at = recorder.depth, len(recorder.calls)
-        handled = sys.exc_info()[1]
-        opened = Open(path, form.name, depth, place, inputs, literals, note, at, seen, module, handled)
-        recorder.calls.append(opened)
-        recorder.open.append(opened)
-        recorder.path = path
-        recorder.depth = depth + 1
-        return opened
+        with DisableTorchFunction():
+            return self.recorder.enter(form.name, path, place, form.parameters, args, kwargs, note)
 
-    def _leave(self, opened: Open, result: object, error: BaseException | None) -> None:
-        opened.module = opened.handled = None
-        with torch._C.DisableTorchFunction():
-            self.recorder.leave(opened, result, error)
+    def end(self, noted: Noted, result: object, error: BaseException | None) -> None:
+        with DisableTorchFunction():
+            self.recorder.leave(noted, result, error)
 
-    def _path(self, paths: list[str]) -> str:
+    def _path(self, paths: tuple[str, ...]) -> str:
         """Of a shared module's names, the one inside the module that is running."""
         inside = f"{self.recorder.path}." if self.recorder.path else ""
         return next((path for path in paths if path.startswith(inside)), paths[0])
+
+
+class Hooked(msgspec.Struct, eq=False):
+    """A call of a module with hooks, while it runs. `handled` is the exception that was being handled when it began."""
+
+    module: nn.Module
+    noted: Noted
+    handled: BaseException | None
 
 
 def form_of(kind: type[nn.Module], forward: Any) -> Form:
@@ -239,7 +250,7 @@ def form_of(kind: type[nn.Module], forward: Any) -> Form:
     code = getattr(function, "__code__", None)
     bound = inspect.ismethod(forward) or inspect.ismethod(function)
     names = () if code is None else code.co_varnames[bound : code.co_argcount]
-    return Form(kind.__name__, (*names, *INDEX[len(names) :]), issubclass(kind, FUSIBLE))
+    return Form(kind.__name__, (*names, *INDEX[len(names) :]), issubclass(kind, FUSIBLE), is_opaque(kind))
 
 
 def opaque(module: nn.Module) -> str | None:
@@ -250,6 +261,10 @@ def opaque(module: nn.Module) -> str | None:
     if call is not None or is_compiled(type(module)):
         return "compiled: what runs inside is not seen"
     return "scripted: what runs inside is not seen" if isinstance(module, torch.jit.ScriptModule) else None
+
+
+def is_opaque(kind: type[nn.Module]) -> bool:
+    return is_compiled(kind) or issubclass(kind, torch.jit.ScriptModule)
 
 
 def is_compiled(kind: type[nn.Module]) -> bool:

@@ -6,14 +6,17 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from types import FrameType
+from types import BuiltinFunctionType, FrameType, FunctionType, MethodDescriptorType, MethodWrapperType
 from typing import Any
 
+import msgspec
 import torch
+import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode, _get_current_function_mode, _pop_mode, _push_mode
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode, _pop_mode_temporarily
 
 from .materialised import MATERIALISED
+from .noted import Function
 from .opened import OPENED
 from .recorder import Recorder
 from .tensors import PLAIN
@@ -28,8 +31,17 @@ QUESTIONS = frozenset(
 )
 """Functions that only ask about a tensor: passed through at once, for a model asks often."""
 
+FORGETTING = "data.__set__"
 
-SPECIAL = frozenset({"data.__set__", *(function.__name__ for function in (*OPENED, *MATERIALISED))})
+SPECIAL = frozenset({*OPENED, *MATERIALISED})
+"""Functions that may run otherwise under a watch."""
+
+PURE = """view reshape transpose permute unsqueeze squeeze expand contiguous to type float flatten split chunk narrow
+    select __getitem__ le lt ge gt eq ne add sub mul div true_divide matmul mm bmm addmm baddbmm linear layer_norm
+    rms_norm softmax tanh pow exp rsqrt sqrt mean sum cat stack where masked_fill gelu dropout relu silu
+    scaled_dot_product_attention""".split()
+PURE_FUNCTIONS = frozenset(getattr(place, name, None) for name in PURE for place in (torch, torch.Tensor, F))
+"""The functions that models call most, of those that change no argument but `out`, or one if told to by `inplace`."""
 
 
 class FunctionCalls(TorchFunctionMode):
@@ -42,7 +54,7 @@ class FunctionCalls(TorchFunctionMode):
         super().__init__()
         self.recorder = recorder
         self.opened = OPENED | MATERIALISED if materialise else OPENED
-        self.names: dict[Callable[..., Any], str | None] = {}
+        self.functions: dict[Callable[..., Any], Function | None] = {}
         self.run = recorder.run
         self.shielded = False
 
@@ -53,45 +65,40 @@ class FunctionCalls(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         try:
-            name = self.names[func]
+            what = FUNCTIONS[func]
         except KeyError:
-            name = self.names[func] = function_name(func)
-        if name is None:
+            what = self.function(func)
+        if what is None:
             return func(*args, **kwargs) if kwargs else func(*args)
-        if name in SPECIAL:
-            func = self.prepare(name, func, types)
-        if self.shielded:
-            return self.run_shielded(name, func, args, kwargs or {}, sys._getframe(1))
-        return self.run("function", name, func, args, kwargs or {}, sys._getframe(1))
+        if what.is_special or self.shielded or (types and not PLAIN.issuperset(types)):
+            return self.run_specially(what, func, types, args, kwargs, sys._getframe(1))
+        return self.run(what, func, args, kwargs, sys._getframe(1))
 
-    def prepare(self, name: str, func: Any, types: Any) -> Any:
-        """What to run in place of a function that takes more than to be run."""
-        if name == "data.__set__":
-            return self.forgetting(func)
-        if func in self.opened and PLAIN.issuperset(types):
-            return self.open(self.opened[func])
-        return func
+    def function(self, func: Callable[..., Any]) -> Function | None:
+        """What is known of a function. Only torch's own are kept for the next trace: a user's may hold tensors."""
+        if func not in self.functions:
+            self.functions[func] = function_of(func)
+            if is_of_torch(func):
+                FUNCTIONS[func] = self.functions[func]
+        return self.functions[func]
 
-    def forgetting(self, setter: Callable[..., None]) -> Callable[..., None]:
-        """`x.data = y` gives x another form, and no version tells it."""
-
-        def run(tensor: torch.Tensor, value: torch.Tensor) -> None:
-            setter(tensor, value)
-            self.recorder.table.forget(tensor)
-
-        return run
-
-    def run_shielded(
-        self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType
+    def run_specially(
+        self, what: Function, func: Any, types: Any, args: tuple[Any, ...], kwargs: Any, frame: FrameType
     ) -> Any:
-        """Under other modes: they are to see the function, but not how tensors are looked at before and after it."""
-
-        def run(*args: Any, **kwargs: Any) -> Any:
-            with torch._C._EnableTorchFunction():
-                return func(*args, **kwargs)
-
-        with torch._C.DisableTorchFunction():
-            return self.recorder.run("function", name, run, args, kwargs, frame)
+        """A function that takes more than to be run; or under other modes, or for a subclass: those may do anything."""
+        function = func
+        if what.is_pure:
+            what = msgspec.structs.replace(what, is_pure=False)
+        if func in self.opened and PLAIN.issuperset(types):
+            function = self.open(self.opened[func])
+        if not self.shielded:
+            result = self.run(what, function, args, kwargs, frame)
+        else:
+            with torch._C.DisableTorchFunction():
+                result = self.run(what, shielded(function), args, kwargs, frame)
+        if what.name == FORGETTING:  # `x.data = y` gives x another form, and no version tells it
+            self.recorder.table.forget(args[0])
+        return result
 
     def open(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -121,10 +128,7 @@ class OpCalls(TorchDispatchMode):
         self.recorder = recorder
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        written = written_keys(func)
-        return self.recorder.run(
-            "op", str(func.overloadpacket), func, args, kwargs or {}, None, lambda key: key.split("[")[0] in written
-        )
+        return self.recorder.run(op_of(func), func, args, kwargs, None)
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -136,23 +140,46 @@ class OpCalls(TorchDispatchMode):
             yield
 
 
-@lru_cache(maxsize=4096)
-def written_keys(op: Any) -> frozenset[str]:
-    """The keys of the arguments that an aten op writes to, by its schema: positions, and names of keyword arguments."""
-    arguments = [
-        (index, argument)
-        for index, argument in enumerate(op._schema.arguments)
-        if argument.alias_info is not None and argument.alias_info.is_write
-    ]
-    return frozenset(argument.name if argument.kwarg_only else str(index) for index, argument in arguments)
+FUNCTIONS: dict[Callable[..., Any], Function | None] = {}
+"""What is known of the functions of torch that have been called. None of those that are not to be recorded."""
 
 
-def function_name(function: Any) -> str | None:
-    """What to call a function in the record; None if it is not to be recorded."""
+def function_of(function: Any) -> Function | None:
     name: str = getattr(function, "__name__", type(function).__name__)
     if name == "__get__":
         attribute: str = function.__self__.__name__
-        return attribute if attribute in GETTERS_OF_TENSORS else None
+        return Function("function", attribute) if attribute in GETTERS_OF_TENSORS else None
     if name == "__set__":
-        return f"{function.__self__.__name__}.__set__"
-    return None if name in QUESTIONS else name
+        return Function("function", f"{function.__self__.__name__}.__set__", is_special=True)
+    if name in QUESTIONS:
+        return None
+    return Function("function", name, is_pure=function in PURE_FUNCTIONS, is_special=function in SPECIAL)
+
+
+def is_of_torch(function: Any) -> bool:
+    if isinstance(function, FunctionType):
+        return function.__module__.startswith("torch.") and "<locals>" not in function.__qualname__
+    return isinstance(function, (MethodDescriptorType, MethodWrapperType, BuiltinFunctionType)) and (
+        "torch" in (getattr(function, "__module__", None) or repr(function))
+    )
+
+
+@lru_cache(maxsize=4096)
+def op_of(op: Any) -> Function:
+    """An aten op, and the keys of the arguments that it writes to: positions, and names of keyword arguments."""
+    changes = frozenset(
+        argument.name if argument.kwarg_only else str(index)
+        for index, argument in enumerate(op._schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    )
+    return Function("op", str(op.overloadpacket), changes=changes)
+
+
+def shielded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Other modes are to see the function, but not how tensors are looked at before and after it."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with torch._C._EnableTorchFunction():
+            return function(*args, **kwargs)
+
+    return run

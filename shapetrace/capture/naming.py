@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import torch
 from torch import nn
 
 from ..letters import is_unknown, names_in, sizes_in
@@ -112,6 +113,8 @@ class Naming:
         told_apart = any(call.role == "cross-attention" for call in trace.calls)
         if self.given is None:
             return Probes({}, reason=self.reason)
+        if is_shared():
+            return Probes({}, reason="the model runs in several processes, which would have to run again together")
         unmade = any(call.unmade for call in trace.calls)
         again: Recording = (lambda *forward: name_roles(self.record(*forward))) if unmade else self.record
         layers = layers_of(trace)
@@ -119,13 +122,15 @@ class Naming:
         reasons: list[str] = []
         for make in (*self.sources, self.configured, self.copied):
             source = make(self.given)
-            for shallow in depths if source is not None and "L" in source.letters else [None]:
-                if source is None:
-                    break
+            if source is None:
+                continue
+            for shallow in depths if "L" in source.letters else [None]:
                 probes = probe(source, again, told_apart=told_apart, shallow=shallow)
                 if probes.runs:
                     return probes
-                reasons.append(probes.reason)
+                reasons += [probes.reason] if probes.reason else []
+        if not reasons:
+            return Probes({}, reason="nothing that the model was given has a size that could be another")
         return Probes({}, reason=f"the model does not run at other sizes ({reasons[-1]})")
 
     def configured(self, given: Given) -> Source | None:
@@ -155,6 +160,11 @@ class Naming:
 def declared(axes: bool | str | None) -> dict[str, int]:
     """The sizes of letters that a user gives. `InputError` if it cannot be read."""
     return sizes_in(axes) if isinstance(axes, str) else {}
+
+
+def is_shared() -> bool:
+    distributed = torch.distributed
+    return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
 
 
 def axes_of(trace: Trace) -> Iterator[str | int]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import cast
 
+import msgspec
 import torch
 
 from .names import destination
 from .structures import join_keys
 
-__all__ = ["MODULE_CALL", "NOWHERE", "Place", "Places"]
+__all__ = ["MODULE_CALL", "NOWHERE", "PLACES", "Place"]
 
 DISPATCH = torch.overrides.__file__
 PLUMBING = frozenset(
@@ -23,6 +25,10 @@ PLUMBING = frozenset(
 MODULE_CALL = torch.nn.modules.module.__file__
 """Files whose frames stand between a call and the code that made it."""
 
+ASKING = torch.overrides.handle_torch_function.__code__
+FORWARDING = torch.nn.Module._call_impl.__code__
+"""The commonest of these frames by far."""
+
 Place = tuple[dict[str, str], tuple[str, int] | None]
 """The variable that the result at each key goes to, and (file, line)."""
 
@@ -32,49 +38,78 @@ NAMELESS: dict[str, str] = {}
 NOWHERE: Place = (NAMELESS, None)
 
 
+class Returned(msgspec.Struct, frozen=True, gc=False):
+    """The place of a call whose result, or the part of it at `key`, its frame returns to a caller of its own."""
+
+    place: Place
+    key: str
+
+
+class Sites(dict[int, "Place | Returned"]):
+    """The places in `code`, by where in it a call is made. It is kept, so that no other code gets its id."""
+
+    def __init__(self, code: CodeType) -> None:
+        super().__init__()
+        self.code = code
+
+
 class Places:
-    """The places that have been looked up, so that none is twice."""
+    """The places that have been looked up, so that none is twice, in this trace or the next."""
+
+    MOST = 4096
 
     def __init__(self) -> None:
-        self.places: dict[int, dict[int, Place]] = {}
-        self.returns: dict[int, dict[int, tuple[Place, str | None]]] = {}
-        self.codes: list[CodeType] = []
+        self.known: dict[int, Sites] = {}
 
     def place(self, frame: FrameType | None) -> Place:
         """The variables that a result goes to, in this frame or one it is returned to, and where the call was made."""
+        if frame is not None and frame.f_code is ASKING:
+            frame = frame.f_back and frame.f_back.f_back
         if frame is None:
             return NOWHERE
-        places = self.places.get(id(frame.f_code))
-        if places is not None and (place := places.get(frame.f_lasti)) is not None:
-            return place
-        frame = calling_frame(frame)
-        if frame is None:
-            return NOWHERE
-        place, returned = found, _ = self.destination(frame)
-        way = ""
-        while (
-            returned is not None and (frame := calling_frame(frame.f_back)) and frame.f_code.co_filename != MODULE_CALL
-        ):
-            way = join_keys(way, returned)
-            found, returned = self.destination(frame)
-        if found is place or not found[0]:
-            return place
-        return {join_keys(way, key): variable for key, variable in found[0].items()}, place[1]
+        try:
+            found = self.known[id(frame.f_code)][frame.f_lasti]
+        except KeyError:
+            frame = calling_frame(frame)
+            if frame is None:
+                return NOWHERE
+            found = self.destination(frame)
+        if type(found) is tuple:
+            return found
+        return self.follow(cast(Returned, found), frame.f_back)
 
-    def destination(self, frame: FrameType) -> tuple[Place, str | None]:
-        """What this frame does with the result, and which part it returns. If none, `place` need not look further."""
+    def follow(self, found: Returned, above: FrameType | None) -> Place:
+        """Where a result goes that is returned to the frame `above`."""
+        place, way = found.place, ""
+        here: Place | Returned = found
+        while type(here) is Returned and above is not None and above.f_code is not FORWARDING:
+            frame = calling_frame(above)
+            if frame is None or frame.f_code.co_filename == MODULE_CALL:
+                break
+            way = join_keys(way, here.key)
+            here = self.destination(frame)
+            above = frame.f_back
+        variables = (here.place if type(here) is Returned else cast(Place, here))[0]
+        if here is found or not variables:
+            return place
+        return {join_keys(way, key): variable for key, variable in variables.items()}, place[1]
+
+    def destination(self, frame: FrameType) -> Place | Returned:
+        """What this frame does with the result."""
         code = frame.f_code
-        known = self.returns.get(id(code))
+        known = self.known.get(id(code))
         if known is None:
-            self.codes.append(code)  # so that no other code gets its id
-            known = self.returns[id(code)] = {}
+            if len(self.known) >= self.MOST:
+                self.known = {}
+            known = self.known[id(code)] = Sites(code)
         if (found := known.get(frame.f_lasti)) is None:
             names, returned = destination(code, frame.f_lasti)
             place = dict(names) if names else NAMELESS, (code.co_filename, frame.f_lineno or 0)
-            found = known[frame.f_lasti] = place, returned
-            if returned is None:
-                self.places.setdefault(id(code), {})[frame.f_lasti] = place
+            found = known[frame.f_lasti] = place if returned is None else Returned(place, returned)
         return found
+
+
+PLACES = Places()
 
 
 def calling_frame(frame: FrameType | None) -> FrameType | None:

@@ -56,7 +56,7 @@ class Probes(msgspec.Struct, frozen=True):
     runs      each a trace with sizes of its own; none if the model does not run at any others
     more      gives more runs, with other values, that confirm what the others tell: one at other sizes, or
               so many, some of them at sizes that there were; none if the model does not run there
-    reason    why there are none
+    reason    what the model raised there; empty if there was nothing to try
     """
 
     sizes: Sizes
@@ -94,7 +94,7 @@ class Prober:
         self.told_apart = told_apart
         self.shallow = shallow if "L" in source.letters else None
         self.held = source.given.held
-        self.reason = "it was given nothing that has another size"
+        self.reason = ""
 
     def probes(self) -> Probes:
         with undisturbed():

@@ -1,57 +1,44 @@
 """The one mutable object of a recording: hooks and modes tell it what is called, it keeps what they saw.
 
 All of this runs once for each call of the watched model, so it is written for speed: a tensor that is known is not read
-again, a place in the code is looked up once, and a call becomes data once, when it ends.
+again, a place in the code is looked up once, and what was noted becomes data when the trace is read.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, takewhile
+from collections.abc import Callable, Sequence
+from itertools import takewhile
 from types import FrameType
-from typing import Any, Literal, cast
+from typing import Any
 
-import msgspec
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
-from ..schema import Call, TensorMeta
-from .places import Place, Places
-from .structures import ARGUMENTS, CONSTANT_TEXTS, CONSTANTS, MOST_WRITTEN, SEQUENCES, collect, text
-from .tensors import PLAIN, Known, TensorTable, version_of
+from ..schema import TensorMeta
+from .noted import INDEX, NONE, Function, Noted, keys_of
+from .places import PLACES, Place
+from .structures import ARGUMENTS, ATOMS, FLAT, MOST_WRITTEN, Structure, collect
+from .tensors import PLAIN, Stamp, TensorTable
 
-__all__ = ["INDEX", "Open", "Recorder", "said"]
+__all__ = ["Recorder", "said"]
 
-INDEX = tuple(map(str, range(256)))
-EMPTY: dict[str, Any] = {}
-"""Shared by all calls that have none."""
+LISTS = frozenset({tuple, list})
 
 
-class Open(msgspec.Struct, eq=False):
-    """A module's call that has begun. `handled` is the exception that was being handled then: it is not its own.
+class PlacesToLook(dict[tuple[type, ...], tuple[int, ...]]):
+    """Of arguments of some kinds, the places of those that are no atoms."""
 
-    `seen` are the tensors it was given, to see later which have changed.
-    """
+    MOST = 4096
 
-    path: str
-    name: str
-    depth: int
-    place: Place
-    inputs: dict[str, TensorMeta]
-    literals: dict[str, str]
-    note: str | None
-    at: int
-    seen: Sequence[Known]
-    module: torch.nn.Module | None
-    handled: BaseException | None
+    def __missing__(self, kinds: tuple[type, ...]) -> tuple[int, ...]:
+        places = tuple(at for at, kind in enumerate(kinds) if kind not in ATOMS and kind is not torch.Size)
+        if KEPT.issuperset(kinds) and len(self) < self.MOST:  # a class of the user's is not kept
+            self[kinds] = places
+        return places
 
-    def close(self, outputs: dict[str, TensorMeta], written: tuple[int, ...] = (), error: str | None = None) -> Call:
-        variables, source = self.place
-        return Call(
-            "module", self.path, self.name, self.depth, variables, source, self.inputs, outputs, self.literals, written,
-            self.note, error,
-        )  # fmt: skip
+
+PLACES_TO_LOOK = PlacesToLook()
+KEPT = PLAIN | ATOMS | FLAT | LISTS
 
 
 class Recorder:
@@ -60,140 +47,121 @@ class Recorder:
     def __init__(self) -> None:
         self.names: dict[int, tuple[Callable[[], Any], str]] = {}
         self.thread = threading.get_ident()
-        self.place = Places().place
         self.restart()
 
     def restart(self) -> None:
         """Begin the next trace."""
         self.table = TensorTable(self.names)
-        self.calls: list[Call | Open] = []
+        self.known, self.refs, self.versions = self.table.known, self.table.refs, self.table.versions
+        self.read = self.table.read
+        self.calls: list[Noted] = []
+        """A module that still runs, or was left without a word, has no result in its note."""
         self.writes: list[tuple[int, int | None]] = []
         """Number of calls by then, and the storage that was written to."""
-        self.open: list[Open] = []
+        self.open: list[tuple[Noted, int, list[Stamp]]] = []
+        """The modules that run, each in the one before it; number of calls before it, and the tensors it was given."""
         self.path = ""
         self.depth = 0
 
-    def finish(self) -> tuple[Call, ...]:
-        """The calls so far. A module that still runs, or was left without a word, has no result."""
-        if not self.open:
-            return cast(tuple[Call, ...], tuple(self.calls))  # what has ended is a Call
-        return tuple([call if type(call) is Call else cast(Open, call).close(EMPTY) for call in self.calls])
-
     # A module
 
-    def leave(self, call: Open, result: object, error: BaseException | None) -> None:
+    def enter(
+        self, name: str, path: str, place: Place, keys: tuple[str, ...], args: Any, kwargs: Any, note: str | None
+    ) -> Noted:
+        """It begins; `leave` adds how it ended."""
+        if kwargs:
+            keys, args = keys_of(keys, args, kwargs), (*args, *kwargs.values())
+        stamps: list[Stamp] = []
+        given: list[Any] = []
+        self.take(args, keys, given, stamps)
+        noted = Noted("module", name, path, self.depth, place, tuple(given), None, keys, NONE, None, note)
+        self.open.append((noted, len(self.calls), stamps))
+        self.calls.append(noted)
+        self.path = path
+        self.depth += 1
+        return noted
+
+    def leave(self, noted: Noted, result: object, error: BaseException | None) -> None:
         """It ends, and with it what it left open inside: a `KeyboardInterrupt` passes hooks by."""
-        opened = self.open
-        while (inner := opened.pop()) is not call:
-            self.calls[inner.at] = inner.close(EMPTY, error=None if error is None else said(error))
-        self.path = opened[-1].path if opened else ""
-        self.depth = call.depth
-        if error is None:
-            written = self.written_inside(call) if self.has_written(call) else ()
-            self.calls[call.at] = call.close(self.outputs(result), written)
-        else:
-            self.calls[call.at] = call.close(EMPTY, error=said(error))
+        inner, at, stamps = self.open.pop()
+        while inner is not noted:
+            inner.error = None if error is None else said(error)
+            inner, at, stamps = self.open.pop()
+        self.path = self.open[-1][0].path if self.open else ""
+        self.depth = noted.depth
+        if error is not None:
+            noted.error = said(error)
+            return
+        moved = self.table.moved(stamps)
+        if moved or (self.writes and self.writes[-1][0] > at):
+            storages = {storage for _, storage in takewhile(lambda write: write[0] > at, reversed(self.writes))}
+            noted.written = tuple(
+                [seen.number or 0 for seen, *_ in stamps if seen in moved or seen.storage in storages]
+            )
+        noted.result = self.seen(result)
 
     # A function, or an op
 
     def run(
-        self,
-        kind: Literal["function", "op"],
-        name: str,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        frame: FrameType | None,
-        changes: Callable[[str], bool] | None = None,
+        self, what: Function, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any, frame: FrameType | None
     ) -> Any:
-        """Run it; keep it if a tensor came of it or was changed by it, if it failed, or if others ran inside.
-
-        `changes` says of an op whether it writes to the argument at a key; below autograd no version moves.
-        """
-        variables, source = self.place(frame)
-        inputs, literals, seen = self.take(INDEX, args, kwargs)
+        """Run it; keep it if a tensor came of it or was changed by it, if it failed, or if others ran inside."""
+        known, refs, versions = self.known, self.refs, self.versions
         calls, depth, path = self.calls, self.depth, self.path
+        is_pure, keys, values = what.is_pure, INDEX, args
+        if kwargs:
+            is_pure = is_pure and "out" not in kwargs and not kwargs.get("inplace")
+            keys, values = keys_of(keys, args, kwargs), (*args, *kwargs.values())
+        stamps: list[Stamp] = []
+        given = [*values]
+        if is_pure:
+            for at in PLACES_TO_LOOK[tuple(map(type, values))]:
+                value = values[at]
+                key = id(value)
+                seen = known.get(key)
+                if seen is None or refs[key]() is not value or versions[key] != value._version:
+                    seen = self.look(value, keys, at)
+                given[at] = seen
+        else:
+            given.clear()
+            self.take(values, keys, given, stamps)
+        place = PLACES.place(frame)
         at = len(calls)
         self.depth = depth + 1
         try:
-            result = function(*args, **kwargs)
+            result = function(*args, **kwargs) if kwargs else function(*args)
         except BaseException as error:
             calls.insert(
-                at, Call(kind, path, name, depth, variables, source, inputs, EMPTY, literals, (), None, said(error))
+                at, Noted(what.kind, what.name, path, depth, place, tuple(given), None, keys, NONE, said(error))
             )
             raise
         finally:
             self.depth = depth
-        outputs = self.outputs(result)
-        written: tuple[int, ...] = ()
-        for known in seen:
-            if not known.plain or known.version != known.ref()._version:
-                written = self.written(name, inputs, literals, seen)
-                break
-        if changes is not None:
-            written = tuple([meta.number or 0 for key, meta in inputs.items() if changes(key)])
-        if outputs or written or len(calls) > at:
-            calls.insert(at, Call(kind, path, name, depth, variables, source, inputs, outputs, literals, written))
+        written = NONE
+        if what.changes is not None:
+            written = changed_by(what.changes, given, keys)
+        elif stamps and (moved := self.table.moved(stamps)):
+            written = self.written(what, given, keys, stamps, moved)
+        if type(result) is torch.Tensor:
+            key = id(result)
+            seen = known.get(key)
+            if seen is None or refs[key]() is not result:
+                seen = self.read(result)
+            elif versions[key] != result._version:
+                seen = self.read(result, seen.number)
+        else:
+            seen = self.seen(result)
+        if seen is not None or written or len(calls) > at:
+            calls.insert(at, Noted(what.kind, what.name, path, depth, place, tuple(given), seen, keys, written))
         return result
 
-    # What a call is given and gives
-
-    def take(
-        self, keys: tuple[str, ...], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> tuple[dict[str, TensorMeta], dict[str, str], Sequence[Known]]:
-        """Describe arguments as they are before the call: tensors by key, all else as text by key, and what is known of
-        the tensors, to see later which have changed."""
-        described = self.table.known
-        if args and not kwargs and type(args[0]) in PLAIN and ARGUMENTS.issuperset(map(type, rest := args[1:])):
-            value = args[0]
-            known = described.get(id(value))
-            if known is None or known.ref() is not value or not known.plain or known.version != value._version:
-                known = self.table.describe(value)
-            return {keys[0]: known.meta}, dict(zip(keys[1:], map(text, rest))) if rest else EMPTY, (known,)  # noqa: B905
-        inputs: dict[str, TensorMeta] = {}
-        literals: dict[str, str] = {}
-        seen: list[Known] = []
-        if len(args) > len(keys):
-            keys = tuple(map(str, range(len(args))))
-        for key, value in chain(zip(keys, args), kwargs.items()) if kwargs else zip(keys, args):  # noqa: B905
-            kind = type(value)
-            if kind in PLAIN:
-                known = described.get(id(value))
-                if known is None or known.ref() is not value or not known.plain or known.version != value._version:
-                    known = self.table.describe(value)
-                inputs[key] = known.meta
-                seen.append(known)
-            elif kind in ARGUMENTS or (
-                kind in SEQUENCES and len(value) <= MOST_WRITTEN and ARGUMENTS.issuperset(map(type, value))
-            ):
-                literals[key] = text(value)
-            elif kind in CONSTANTS:
-                literals[key] = CONSTANT_TEXTS[value]
-            else:
-                for inner, tensor in collect(value, key, literals):
-                    known = self.table.describe(tensor)
-                    inputs[inner] = known.meta
-                    seen.append(known)
-        return inputs, literals, seen
-
-    def outputs(self, result: Any) -> dict[str, TensorMeta]:
-        kind = type(result)
-        if kind is torch.Tensor or kind is FakeTensor:
-            table = self.table
-            known = table.known.get(id(result))
-            if known is None or known.ref() is not result:
-                known = table.add(result)
-            elif not known.plain or known.version != result._version:
-                known = table.describe(result)
-            return {"": known.meta}
-        if kind in ARGUMENTS:
-            return EMPTY
-        if kind is tuple and PLAIN.issuperset(map(type, result)) and len(result) <= len(INDEX):
-            return {key: self.table.describe(tensor).meta for key, tensor in zip(INDEX, result)}  # noqa: B905
-        return {key: self.table.describe(tensor).meta for key, tensor in collect(result, "", {})}
-
     def written(
-        self, name: str, inputs: Mapping[str, TensorMeta], literals: Mapping[str, str], seen: Sequence[Known]
+        self,
+        what: Function,
+        given: Sequence[Any],
+        keys: tuple[str, ...],
+        stamps: Sequence[Stamp],
+        moved: Sequence[TensorMeta],
     ) -> tuple[int, ...]:
         """The numbers of those tensors that a function changed.
 
@@ -201,34 +169,68 @@ class Recorder:
         tensor has none, and tells only by the function's name.
         """
         changed: dict[int | None, TensorMeta] = {}
-        for known in seen:
-            meta = known.meta
-            if known.version is None:
-                moved = meta is inputs.get("out") or (known is seen[0] and writes_first(name, literals))
-            else:
-                moved = known.version != version_of(known.ref())
-            if moved and (meta.storage is None or meta.storage not in changed or meta is inputs.get("out")):
-                changed[meta.storage] = meta
+        out = given[keys.index("out")] if keys is not INDEX and "out" in keys else None
+        by_name = writes_first(what.name, given, keys)
+        for seen, _, version in stamps:
+            is_changed = seen in moved if version is not None else by_name or seen is out
+            by_name = False
+            if is_changed and (seen.storage is None or seen.storage not in changed or seen is out):
+                changed[seen.storage] = seen
         self.writes += [(len(self.calls), storage) for storage in changed]
-        return tuple([meta.number or 0 for meta in changed.values()])
+        return tuple([seen.number or 0 for seen in changed.values()])
 
-    def has_written(self, call: Open) -> bool:
-        """Whether a module may have written to what it was given; to know what takes longer."""
-        if self.writes and self.writes[-1][0] > call.at:
-            return True
-        return any(not known.plain or known.version != known.ref()._version for known in call.seen)
+    # What a call is given and gives
 
-    def written_inside(self, call: Open) -> tuple[int, ...]:
-        """The numbers of those tensors given to a module whose memory something inside of it wrote to."""
-        storages = {storage for _, storage in takewhile(lambda write: write[0] > call.at, reversed(self.writes))}
-        return tuple(
-            [
-                known.meta.number or 0
-                for known in call.seen
-                if known.meta.storage in storages
-                or (known.version is not None and known.version != version_of(known.ref()))
-            ]
-        )
+    def take(self, values: Sequence[Any], keys: tuple[str, ...], given: list[Any], stamps: list[Stamp]) -> None:
+        """Look at the arguments before the call; to `stamps` is added what tells later whether they have changed."""
+        known, refs, versions = self.known, self.refs, self.versions
+        for value in values:
+            if type(value) in PLAIN:
+                key = id(value)
+                seen = known.get(key)
+                if seen is None or refs[key]() is not value or versions[key] != value._version:
+                    seen = self.table.describe(value)
+                given.append(seen)
+                stamps.append((seen, key, versions[key] if key in known else None))
+            elif type(value) in ATOMS:
+                given.append(value)
+            else:
+                structure = self.look(value, keys, len(given))
+                given.append(structure)
+                if type(structure) is Structure:
+                    stamps += [(seen, k, versions[k] if k in known else None) for _, seen, k in structure.tensors]
+
+    def look(self, value: Any, keys: tuple[str, ...], at: int) -> Any:
+        """An argument that is no atom, nor a tensor that is known."""
+        kind = type(value)
+        if kind in PLAIN:
+            return self.table.describe(value)
+        if kind in FLAT and len(value) <= MOST_WRITTEN and ARGUMENTS.issuperset(map(type, value)):
+            return value
+        return self.structure(value, keys[at] if at < len(keys) else str(at))
+
+    def structure(self, value: Any, key: str) -> Structure:
+        describe = self.table.describe
+        if type(value) in LISTS and value and len(value) <= len(INDEX) and PLAIN.issuperset(map(type, value)):
+            before, after = (f"{key}[", "]") if key else ("", "")
+            return Structure(
+                tuple([(f"{before}{i}{after}", describe(inner), id(inner)) for i, inner in enumerate(value)]), {}
+            )
+        literals: dict[str, str] = {}
+        found = collect(value, key, literals)
+        return Structure(tuple([(inner, describe(tensor), id(tensor)) for inner, tensor in found]), literals)
+
+    def seen(self, result: Any) -> Any:
+        """A result: what was seen of the tensors in it; None if there are none."""
+        kind = type(result)
+        if kind in PLAIN:
+            return self.table.describe(result)
+        if kind in ATOMS:
+            return None
+        if kind is tuple and PLAIN.issuperset(map(type, result)) and len(result) <= len(INDEX):
+            return tuple(map(self.table.describe, result)) or None
+        found = self.structure(result, "")
+        return found if found.tensors else None
 
 
 IN_PLACE = frozenset(
@@ -237,10 +239,21 @@ IN_PLACE = frozenset(
 )
 
 
-def writes_first(name: str, literals: Mapping[str, str]) -> bool:
+def writes_first(name: str, given: Sequence[Any], keys: tuple[str, ...]) -> bool:
     """Whether a function changes its first tensor, by torch's way of naming: for tensors without a version."""
     in_place = name in IN_PLACE or (name.endswith("_") and not name.endswith("__"))
-    return in_place or literals.get("inplace") == "True"
+    return in_place or ("inplace" in keys and given[keys.index("inplace")] is True)
+
+
+def changed_by(changes: frozenset[str], given: Sequence[Any], keys: tuple[str, ...]) -> tuple[int, ...]:
+    """The numbers of the tensors at those keys, for an op that writes to them."""
+    changed: list[int] = []
+    for key, seen in zip(keys, given):  # noqa: B905
+        if key in changes and type(seen) is TensorMeta:
+            changed.append(seen.number or 0)
+        elif key in changes and type(seen) is Structure:
+            changed += [inner.number or 0 for _, inner, _ in seen.tensors]
+    return tuple(changed)
 
 
 def said(error: BaseException) -> str:

@@ -8,30 +8,37 @@ from functools import lru_cache
 from itertools import count, islice
 from typing import Any, cast
 
+import msgspec
 import torch
 
+from ..schema import TensorMeta
 from .tensors import PLAIN
 
-__all__ = [
-    "ARGUMENTS",
-    "CONSTANTS",
-    "CONSTANT_TEXTS",
-    "MOST_WRITTEN",
-    "SEQUENCES",
-    "collect",
-    "join_keys",
-    "text",
-]
+__all__ = ["ARGUMENTS", "ATOMS", "FLAT", "MOST_WRITTEN", "Structure", "collect", "join_keys", "literal", "text"]
 
 ARGUMENTS = frozenset({int, float, bool, type(None)})
-SEQUENCES = frozenset({tuple, list, torch.Size})
+FLAT = frozenset({tuple, torch.Size})
+SEQUENCES = FLAT | {list}
 CONSTANTS = frozenset({torch.dtype, torch.device, torch.layout, torch.memory_format})
+ATOMS = ARGUMENTS | CONSTANTS | {str, complex}
+"""What can be kept as it is, to be written later: it does not change, and leads to nothing else."""
 
 DEEPEST = 16
 MOST = 4096
 MOST_WRITTEN = 16
 LONGEST = 200
 """Bounds, so that a structure that holds itself, or a million numbers, comes to an end."""
+
+
+class Structure(msgspec.Struct, frozen=True, gc=False):
+    """An argument or a result that is neither a tensor nor an atom: what was in it.
+
+    tensors    key, tensor, and its `id`
+    literals   key of what is no tensor, and how Python writes it
+    """
+
+    tensors: tuple[tuple[str, TensorMeta, int], ...]
+    literals: dict[str, str]
 
 
 def collect(

@@ -12,11 +12,10 @@ from torch import nn
 
 from ..schema import Trace
 from .hooks import HookRegistry
-from .materialised import was_written_out
 from .modes import FunctionCalls, OpCalls
-from .notes import notes_of
 from .rebuild import attribute, letters_of
 from .recorder import Recorder, said
+from .unread import Unread
 from .weightless import mode_of
 
 __all__ = ["Detail", "Watch"]
@@ -73,22 +72,16 @@ class Watch:
         finally:
             self.recorder.thread = thread
 
-    def trace(self, error: BaseException | None) -> Trace:
+    def unread(self, error: BaseException | None) -> Unread:
         """What has been seen so far."""
-        calls = self.recorder.finish()
-        tensors = (tensor for call in calls for tensor in (*call.inputs.values(), *call.outputs.values()))
-        first = next((t for t in tensors if t.dtype.startswith(("float", "bfloat", "complex"))), None)
         description = attribute(self.model, "description")
-        return Trace(
+        header = Trace(
             target=type(self.model).__name__,
             model=type(self.model).__name__,
             description=description if isinstance(description, str) else "",
             sizes=letters_of(self.model),
-            dtype=first.dtype if first else "",
-            device=first.device if first else "",
             weightless=mode_of(self.model) is not None,
             torch=str(torch.__version__),
-            notes=notes_of(calls, materialised=self.detail.materialise and was_written_out(calls)),
             error=None if error is None else said(error),
-            calls=calls,
         )
+        return Unread(header, self.recorder.calls, self.detail.materialise)

@@ -14,8 +14,10 @@ Score = Callable[[int, int], int]
 LARGEST = 200_000
 """Cells of a table that is filled to find the best of all ways: some tenths of a second."""
 
+WINDOW = 64
 RUN = 6
-"""Beyond that, so many items in a row that are there once on either side are taken for the same."""
+"""Beyond that, so many items in a row that are there once on either side are taken for the same; what is between them,
+if it is still too long, is aligned in windows."""
 
 
 def align(ours: Sequence[int], theirs: Sequence[int], score: Score) -> list[tuple[int, int]]:
@@ -65,7 +67,7 @@ def best(ours: Sequence[int], theirs: Sequence[int], left: range, right: range, 
     if not left or not right:
         return []
     if len(left) * len(right) > LARGEST:
-        return greedy(ours, theirs, left, right)
+        return sliding(ours, theirs, left, right, score)
     keys = [ours[a] for a in left]
     fits = {key: [score(key, theirs[b]) for b in right] for key in set(keys)}
     table = [[0] * (len(right) + 1)]
@@ -91,13 +93,26 @@ def best(ours: Sequence[int], theirs: Sequence[int], left: range, right: range, 
     return found
 
 
-def greedy(ours: Sequence[int], theirs: Sequence[int], left: range, right: range) -> list[tuple[int, int]]:
-    """Equal keys by how often they were there before; where too much is alike to weigh all ways."""
-    places: dict[int, list[int]] = {}
-    for b in reversed(right):
-        places.setdefault(theirs[b], []).append(b)
-    both = [(a, places[ours[a]].pop()) for a in left if places.get(ours[a])]
-    return [both[place] for place in longest_rising([b for _, b in both])]
+def sliding(
+    ours: Sequence[int], theirs: Sequence[int], left: range, right: range, score: Score
+) -> list[tuple[int, int]]:
+    """The same for long lists that are much alike: the best way in a window, of which the first half is kept."""
+    found: list[tuple[int, int]] = []
+    a, b = left.start, right.start
+    while a < left.stop and b < right.stop:
+        if ours[a] == theirs[b]:
+            found.append((a, b))
+            a, b = a + 1, b + 1
+            continue
+        ends = min(a + WINDOW, left.stop), min(b + WINDOW, right.stop)
+        pairs = best(ours, theirs, range(a, ends[0]), range(b, ends[1]), score)
+        is_last = ends == (left.stop, right.stop)
+        kept = [pair for pair in pairs if is_last or (pair[0] < a + WINDOW // 2 and pair[1] < b + WINDOW // 2)]
+        found += kept
+        if is_last:
+            break
+        a, b = (kept[-1][0] + 1, kept[-1][1] + 1) if kept else (a + WINDOW // 2, b + WINDOW // 2)
+    return found
 
 
 def longest_rising(numbers: Sequence[int]) -> list[int]:

@@ -95,12 +95,12 @@ class Comparer:
     def found(
         self, place: Place, before: TensorMeta, there: Place, after: TensorMeta
     ) -> tuple[Fields, tuple[str, ...]]:
-        said: Fields = {"shape": (before.shape, after.shape)}
+        said: Fields = {}
         letters = self.explaining(before, after)
-        if letters:
-            del said["shape"]
         if self.has_axes and axes_differ(before, after):
             said["axes"] = (before.axes or before.shape, after.axes or after.shape)
+        if not letters:
+            said["shape"] = (before.shape, after.shape)
         said["role"] = (before.role, after.role)
         said["dtype"] = (before.dtype, after.dtype)
         said["layout"] = (before.layout, after.layout)

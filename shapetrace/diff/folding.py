@@ -11,7 +11,7 @@ from ..passes.nesting import within
 from .changes import Kind
 from .fields import Fields
 from .items import INDEX, Item, Place, Side
-from .pairing import Match
+from .matching import Match
 
 __all__ = ["Draft", "folded"]
 

@@ -15,7 +15,7 @@ import msgspec
 from ..passes.nesting import ends, siblings, within
 from ..schema import Call, TensorMeta, Trace, part
 
-__all__ = ["INDEX", "PASSING", "Item", "Place", "Side"]
+__all__ = ["INDEX", "PASSING", "Item", "Part", "Place", "Side", "aimed"]
 
 Part = Literal["call", "inputs", "unmade", "outputs"]
 """Of a call: the call as a whole, or where one of its tensors stands."""
@@ -42,6 +42,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     is_scope  whether it holds what is paired in turn
     is_shell  whether what it holds is paired as if it stood there itself
     role      of the tensor, or of the call as a whole
+    aim       of a step without a role that of the next one which is made of it: "k" of what is projected to keys
     """
 
     place: Place
@@ -52,6 +53,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     is_scope: bool = False
     role: str = ""
     is_shell: bool = False
+    aim: str = ""
 
     @property
     def maker(self) -> str:
@@ -63,7 +65,8 @@ class Side:
     """One trace in a comparison.
 
     forms     of each call a number; calls with equal ones hold the same, but for shapes and the index of the module
-    holds     of each call which roles there are inside of it
+    roles     of each call its own and those of its results
+    holds     of each call the roles inside of it
     scopes    of each call whether it is a scope
     weights   of each call how many parameters it takes, with what is inside
     """
@@ -74,37 +77,40 @@ class Side:
         self.stops = ends(trace.calls)
         count = len(self.calls)
         self.forms = [0] * count
-        self.holds: list[frozenset[str]] = [frozenset()] * count
+        self.holds: list[frozenset[str]] = [NONE] * count
         self.scopes = [False] * count
         self.weights = [0] * count
-        sets: dict[frozenset[str], frozenset[str]] = {}
+        self.roles = list(map(roles_of, self.calls))
         for index in reversed(range(count)):
             call = self.calls[index]
             children = list(siblings(self.stops, index + 1, self.stops[index]))
-            held = frozenset[str]().union(*(self.holds[child] | roles_of(self.calls[child]) for child in children))
-            self.holds[index] = sets.setdefault(held, held)
-            self.scopes[index] = self.is_scope(call, children)
+            if children:
+                held = {role for child in children for role in (*self.holds[child], *self.roles[child])}
+                self.holds[index] = frozenset(held) if held else NONE
+                self.scopes[index] = self.is_scope(call, children)
             self.weights[index] = sum(tensor.name is not None for tensor in call.inputs.values())
             self.weights[index] += sum(self.weights[child] for child in children)
             self.forms[index] = known.setdefault(self.form(index, children), len(known))
 
     def is_scope(self, call: Call, children: list[int]) -> bool:
-        if call.kind != "module":
+        if call.kind != "module" or call.depth == 0:
             return any(self.calls[child].kind != "op" for child in children)
-        roles = sum(bool(roles_of(self.calls[child])) for child in children)
-        return roles > 1 or any(
-            self.calls[child].kind == "module" or self.scopes[child] or self.calls[child].unmade for child in children
-        )
+        for child in children:
+            if self.calls[child].kind == "module" or self.scopes[child] or self.calls[child].unmade:
+                return True
+        return sum(bool(self.roles[child]) for child in children) > 1
 
     def form(self, index: int, children: list[int]) -> object:
         call = self.calls[index]
-        inside = tuple(
-            (INDEX.sub("*", within(call.path, self.calls[child].path)), self.forms[child]) for child in children
-        )
+        inside = tuple((self.word(call, self.calls[child]), self.forms[child]) for child in children)
         results = tuple((key, tensor.role) for key, tensor in call.outputs.items())
         inputs = tuple((key, tensor.name and within(call.path, tensor.name)) for key, tensor in call.inputs.items())
         said = call.kind, call.name, tuple(call.variables.items()), call.role, call.error
         return said, inputs, tuple(call.unmade), results, inside
+
+    def word(self, call: Call, child: Call) -> str:
+        """What a module is called inside of another, without its index."""
+        return INDEX.sub("*", within(call.path, child.path)) if child.kind == "module" else ""
 
     def items(self, index: int, path: str) -> list[Item]:
         """What is inside of a call that runs in the module at `path`; of all the trace, for -1."""
@@ -159,7 +165,11 @@ class Side:
             if call.kind == "module":
                 yield from (Place(inner, "inputs", key) for key in call.inputs)
             yield from (Place(inner, "unmade", key) for key in call.unmade)
-            yield from (Place(inner, "outputs", key) for key in call.outputs)
+            yield from (
+                Place(inner, "outputs", key)
+                for key, tensor in call.outputs.items()
+                if not item.is_shell or not tensor.role  # those stand for themselves
+            )
 
     def of(self, index: int, path: str) -> Iterator[Item]:
         call = self.calls[index]
@@ -194,6 +204,22 @@ class Side:
 
 PASSING = frozenset("Dropout Identity dropout type to float contiguous".split())
 """What mostly gives what it was given: where it does, its role is of what made that."""
+
+
+def aimed(items: list[Item]) -> list[Item]:
+    """The items with what they aim at, where tensors have numbers that tell."""
+    found = list(items)
+    aims: dict[int | None, str] = {}
+    for place in range(len(items) - 1, -1, -1):
+        item = items[place]
+        aim = item.role if item.tensor is not None else ""
+        if not aim and item.tensor is not None and item.tensor.number is not None:
+            aim = aims.get(item.tensor.number, "")
+            if aim:
+                found[place] = msgspec.structs.replace(item, aim=aim)
+        for given in item.call.inputs.values() if aim else ():
+            aims[given.number] = aim  # of several the first, which is met last
+    return found
 
 
 def handed_back(items: list[Item]) -> list[Item]:

@@ -18,8 +18,9 @@ from .changes import Change, Kind, Line
 from .fields import Comparer, Fields
 from .folding import Draft, folded
 from .items import PASSING, Item, Place
-from .keys import keyed
-from .pairing import Match, Pairing, inner
+from .matching import Match
+from .pairing import Pairing, inner
+from .tensors import arguments, both, is_first, others, results
 
 __all__ = ["Outline"]
 
@@ -89,7 +90,7 @@ class Outline:
         one, other = both(match)
         fields = self.moved(match, self.comparer.calls(one.call, other.call))
         drafts = [self.draft(match, depth, fields, is_scope=True)]
-        for a, b in keyed(one.call.inputs, other.call.inputs):
+        for a, b in arguments(one, other):
             ours = None if a is None else self.before.given(one.place.at, a, inner(one))
             theirs = None if b is None else self.after.given(other.place.at, b, inner(other))
             is_root = one.call.path == "" == other.call.path
@@ -99,15 +100,11 @@ class Outline:
     def given_out(self, frame: Frame, match: Match) -> list[Draft]:
         (one, other), depth = both(match), frame.depth
         drafts: list[Draft] = []
-        for a, b in self.results(one, other):
+        for a, b in results(one, other, self.before, self.after):
             ours = None if a is None else self.before.given_out(one.place.at, a, inner(one))
             theirs = None if b is None else self.after.given_out(other.place.at, b, inner(other))
             drafts += self.passed(ours, theirs, depth, frame.heading)
         return drafts
-
-    def results(self, one: Item, other: Item) -> list[tuple[str | None, str | None]]:
-        sides = (self.before, one.place.at), (self.after, other.place.at)
-        return keyed(one.call.outputs, other.call.outputs, lambda at, key: sides[at][0].result_role(sides[at][1], key))
 
     def passed(
         self, ours: Item | None, theirs: Item | None, depth: int, heading: Draft, *, is_root: bool = False
@@ -115,7 +112,7 @@ class Outline:
         """A tensor that a module is given or gives, which some step made: a change of it may be told there."""
         match = Match(ours, theirs)
         if ours is None or theirs is None:
-            if "class" in heading.fields and not is_root:
+            if heading.before and heading.after and heading.before.call.name != heading.after.call.name and not is_root:
                 self.cover(heading, ours, theirs)
                 return []
             return [self.alone(match, depth, is_quiet=True)] if self.has_structure else []
@@ -162,77 +159,31 @@ class Outline:
         """What else there is to tell of a step: of its other tensors, of what is inside of it, of its parameters."""
         one, other = both(match)
         found: list[Draft] = []
+        is_other = one.call.name != other.call.name
         said = {name: value for name, value in draft.fields.items() if name not in ("class", "order", "role")}
-        for ours, theirs in self.others(match):
+        for each in others(match, self.before, self.after):
+            ours, theirs = each.before, each.after
             if ours is None or theirs is None:
-                if self.has_structure and ("class" in draft.fields or one.place.part != other.place.part):
+                if self.has_structure and (is_other or one.place.part != other.place.part):
                     self.cover(draft, ours, theirs)
                 elif self.has_structure:
-                    found.append(self.alone(Match(ours, theirs), depth))
+                    found.append(self.alone(each, depth))
                 continue
             fields = self.compared(ours, theirs, is_counted=False) if ours.tensor and theirs.tensor else {}
             if ours.place.part == "outputs" and is_first(ours) and is_first(theirs) and ours.call.kind != "module":
                 fields |= self.made(ours, theirs)
+            fields = self.moved(each, fields)
             if not fields:
                 continue
             is_parameter = ours.place.part == "inputs" and ours.call.kind != "module"
             told = self.told.get(key_of(fields)) if ours.place.part == "inputs" and not is_parameter else None
-            if {**fields, **said} == said or "class" in draft.fields or (is_parameter and "shape" in said):
+            if {**fields, **said} == said or is_other or (is_parameter and "shape" in said):
                 told = draft
             if told is not None:
                 told.covers.append((ours.place, theirs.place))
             else:
-                found.append(self.draft(Match(ours, theirs), depth, fields, [(ours.place, theirs.place)]))
+                found.append(self.draft(each, depth, fields, [(ours.place, theirs.place)]))
         return found
-
-    def others(self, match: Match) -> Iterator[tuple[Item | None, Item | None]]:
-        """All that a step has besides its tensor, in pairs."""
-        one, other = both(match)
-        (a, what, _), (b, that, _) = one.place, other.place
-        if what == that == "call" and one.call.kind == other.call.kind == "module":
-            for key, there in keyed(one.call.inputs, other.call.inputs):
-                yield (
-                    None if key is None else self.before.given(a, key, inner(one)),
-                    None if there is None else self.after.given(b, there, inner(other)),
-                )
-            todo = list(reversed(match.inside))
-            while todo:
-                child = todo.pop()
-                yield child.before, child.after
-                if child.before is not None and child.after is not None:
-                    yield from self.parameters(child.before, child.after)
-                    todo += reversed(child.inside)
-            for key, there in self.results(one, other)[1:]:
-                yield (
-                    None if key is None else self.before.given_out(a, key, inner(one)),
-                    None if there is None else self.after.given_out(b, there, inner(other)),
-                )
-            return
-        if what == "call" and one.call.outputs:
-            yield from (
-                (self.before.at(place, one.path), None)
-                for place in self.before.places(one)
-                if place != self.before.main(one)
-            )
-        if that == "call" and other.call.outputs:
-            yield from (
-                (None, self.after.at(place, other.path))
-                for place in self.after.places(other)
-                if place != self.after.main(other)
-            )
-        yield from self.parameters(one, other)
-
-    def parameters(self, one: Item, other: Item) -> Iterator[tuple[Item | None, Item | None]]:
-        """The parameters and buffers that two functions take, told with the first of their results."""
-        if "module" in (one.call.kind, other.call.kind) or not (is_first(one) and is_first(other)):
-            return
-        ours = {key: tensor for key, tensor in one.call.inputs.items() if tensor.name is not None}
-        theirs = {key: tensor for key, tensor in other.call.inputs.items() if tensor.name is not None}
-        for a, b in keyed(ours, theirs):
-            yield (
-                None if a is None else self.before.given(one.place.at, a, one.path),
-                None if b is None else self.after.given(other.place.at, b, other.path),
-            )
 
     # Drafts
 
@@ -310,22 +261,9 @@ def is_pair_of_scopes(match: Match) -> bool:
     return one.is_scope or other.is_scope
 
 
-def both(match: Match) -> tuple[Item, Item]:
-    assert match.before is not None
-    assert match.after is not None
-    return match.before, match.after
-
-
 def is_in_passing(item: Item) -> bool:
     """A step without a name, or one that mostly gives what it was given."""
     return not item.role and not item.is_scope and (item.call.name in PASSING or not item.name)
-
-
-def is_first(item: Item) -> bool:
-    """Whether it is the first that its call gives."""
-    _, part, key = item.place
-    first = next(iter(item.call.unmade or item.call.outputs), "")
-    return part == "call" or (key == first and part == ("unmade" if item.call.unmade else "outputs"))
 
 
 def key_of(fields: Fields) -> object:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterator
 
 from ..records import Record, records
-from ..schema import TensorMeta, Trace
-from .items import Place, Side
-from .keys import keyed
-from .pairing import Match, Pairing
+from ..schema import Trace
+from .items import Part, Place, Side
+from .matching import Match
+from .pairing import Pairing
+from .tensors import arguments, results
 
 __all__ = ["pairs"]
 
@@ -28,8 +28,8 @@ def by_place(trace: Trace) -> dict[Place, Record]:
     index = {id(call): number for number, call in enumerate(trace.calls)}
     found: dict[Place, Record] = {}
     for record in records(trace):
-        part = "inputs" if record.is_input else "outputs" if record.materialised else "unmade"
-        found[Place(index[id(record.call)], part, record.key)] = record  # type: ignore[arg-type]
+        part: Part = "inputs" if record.is_input else "outputs" if record.materialised else "unmade"
+        found[Place(index[id(record.call)], part, record.key)] = record
     return found
 
 
@@ -57,9 +57,9 @@ def inside(match: Match, before: Side, after: Side) -> Iterator[Match | Places]:
         yield one.place, other.place
         return
     if part == there == "call":
-        if one.call.kind == other.call.kind == "module":
-            yield from tensors(a, one.call.inputs, b, other.call.inputs, "inputs")
-        yield from chain(match.inside, tensors(a, one.call.outputs, b, other.call.outputs, "outputs"))
+        yield from at(a, b, "inputs", arguments(one, other))
+        yield from match.inside
+        yield from at(a, b, "outputs", results(one, other, before, after))
         return
     main = before.main(one), after.main(other)
     yield main
@@ -67,11 +67,6 @@ def inside(match: Match, before: Side, after: Side) -> Iterator[Match | Places]:
     yield from ((None, place) for place in after.places(other) if place != main[1])
 
 
-def tensors(
-    a: int, ours: Mapping[str, TensorMeta], b: int, theirs: Mapping[str, TensorMeta], part: str
-) -> Iterable[Places]:
-    for key, other in keyed(ours, theirs):
-        yield (
-            None if key is None else Place(a, part, key),  # type: ignore[arg-type]
-            None if other is None else Place(b, part, other),  # type: ignore[arg-type]
-        )
+def at(a: int, b: int, part: Part, keys: list[tuple[str | None, str | None]]) -> Iterator[Places]:
+    for key, other in keys:
+        yield None if key is None else Place(a, part, key), None if other is None else Place(b, part, other)

@@ -17,6 +17,7 @@ from .cells import Piece, axes, cut, escape, line, sizes, width_of, wrap
 from .head import letters, packed
 from .output import output
 from .style import Style
+from .words import says
 
 __all__ = ["CONTEXT", "changes"]
 
@@ -25,9 +26,10 @@ CONTEXT = 1
 
 MARKS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow"), "moved": ("↕", "magenta")}
 
+INDENT = 4
 GAP = 2
-LEAST = 24
-"""What the right column is left with."""
+RIGHT = 64
+"""What the right column is left with, where that is less than half."""
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -53,28 +55,31 @@ def changes(diff: Diff, style: Style | None = None, *, context: int = CONTEXT) -
 
 
 def head(diff: Diff, width: int) -> Iterator[Text]:
+    """Both sides, what of their sizes is the same, and the sizes that differ."""
     before, after = diff.before, diff.after
     first = max(width_of([(escape(trace.target), "")]) for trace in (before, after))
     for sign, style, trace in (("---", "red", before), ("+++", "green", after)):
-        title = f"{escape(trace.target).ljust(first)}  {escape(trace.model)}"
-        said = [f"{sign} {title.rstrip()}", escape(trace.description)]
-        yield from packed([[(part, style)] for part in said if part], width)
+        title = f"{sign} {escape(trace.target)}"
+        title += f"{' ' * (first + 4 - width_of([(title, '')]))}  {escape(trace.model)}"
+        parts = [[(title.rstrip(), style)], [(escape(trace.description), style)]]
+        whole, *more = packed([part for part in parts if part[0][0]], width - INDENT)
+        yield from (whole, *(Text(" " * INDENT).append_text(text) for text in more))
     same = {letter: size for letter, size in before.sizes.items() if after.sizes.get(letter) == size}
-    where = {" ".join(word for word in (trace.dtype, trace.device) if word) for trace in (before, after)}
+    where = dict.fromkeys((where_of(before), where_of(after)))
     parts = [[(letters(msgspec.structs.replace(before, sizes=same)), "cyan")]] if same else []
-    parts += [[(escape(text), "dim")] for text in where if len(where) == 1 and text]
+    parts += [[(text, "dim")] for text in where if len(where) == 1 and text]
     if parts:
-        yield from (Text("    ").append_text(text) for text in packed(parts, width - 4))
+        yield from (Text(" " * INDENT).append_text(text) for text in packed(parts, width - INDENT))
     for each in diff.sizes:
-        what = f"{each.letter} {shown(each.before)} → {shown(each.after)}"
-        why = f": explains {plural(each.shapes, 'shape')}" if each.shapes else ""
-        yield Text.assemble((f"~   {escape(what)}", "yellow" if each.shapes else "cyan"), (why, ""))
+        style = "yellow" if each.shapes else "dim"
+        what = f"~   {escape(each.letter)} {shown(each.before)} → {shown(each.after)}"
+        yield Text.assemble((what, style), f": explains {plural(each.shapes, 'shape')}" if each.shapes else "")
     if len(where) > 1:
-        yield Text(f"~   {' → '.join(escape(where_of(trace)) for trace in (before, after))}", "yellow")
+        yield Text(f"~   {' → '.join(where)}", "yellow")
 
 
 def where_of(trace: Trace) -> str:
-    return " ".join(word for word in (trace.dtype, trace.device) if word)
+    return " ".join(escape(word) for word in (trace.dtype, trace.device) if word)
 
 
 def total(diff: Diff) -> str:
@@ -91,24 +96,19 @@ def total(diff: Diff) -> str:
 
 def body(diff: Diff, width: int, context: int | None) -> Iterator[Text]:
     chosen = list(visible(diff.lines, context))
-    names = [name_of(each.line, each.depth) if each.line is not None else [] for each in chosen]
-    longest = max((width_of(name) for each, name in zip(chosen, names, strict=True) if details_of(each)), default=0)
-    column = min(longest + GAP, max(width // 2, width - LEAST - 40))
-    for each, name in zip(chosen, names, strict=True):
+    names = [[("", "")] if each.line is None else name_of(each.line, each.depth) for each in chosen]
+    details = [details_of(each) for each in chosen]
+    longest = max((width_of(name) for name, said in zip(names, details, strict=True) if said), default=0)
+    column = min(longest + GAP, max(width // 2, width - RIGHT))
+    for each, name, said in zip(chosen, names, details, strict=True):
         if each.line is None:
-            yield line([([(f"{'  ' * (each.depth + 2)}…", "dim")], 0)])
+            yield line([([(f"{' ' * INDENT}{'  ' * each.depth}…", "dim")], 0)])
             continue
-        details = details_of(each)
-        overflows = width_of(name) >= column
-        if not details or (overflows and width_of(name) + GAP + width_of([(details[0], "")]) <= width):
-            at = max(column, width_of(name) + GAP)
-            name = cut(name, width)
-        else:
-            at, name = column, cut(name, column - GAP)
+        after = width_of(name) + GAP
+        at = column if after <= column or after + width_of([(part, "") for part in said[:1]]) > width else after
         style = "dim" if each.line.change is None else ""
-        packed_details = flowed(details, width - at)
-        first, *more = packed_details or [""]
-        yield line([(name, 0), ([(first, style)], at)])
+        first, *more = flowed(said, width - at) or [""]
+        yield line([(cut(name, at - GAP if said else width), 0), ([(first, style)], at)])
         for text in more:
             yield line([([(text, style)], at)])
 
@@ -126,46 +126,64 @@ def flowed(parts: Sequence[str], width: int) -> list[str]:
 
 def visible(lines: Sequence[Line], context: int | None) -> Iterator[Shown]:
     """All lines for None; else those of changes with some around them, below the modules that they are in."""
-    if context is None:
-        yield from (Shown(each, each.depth) for each in lines)
-        return
-    held, has_change = [0] * len(lines), [False] * len(lines)
-    open_: list[int] = []
-    siblings: dict[int, list[int]] = {-1: []}
+    tree = Tree(lines)
+    wanted = set(range(len(lines))) if context is None else tree.around(context)
+    if tree.has_root and lines[0].change is None:
+        wanted.discard(0)
+    closed, gap = -1, -1
     for index, each in enumerate(lines):
-        while open_ and lines[open_[-1]].depth >= each.depth:
-            open_.pop()
-        siblings.setdefault(open_[-1] if open_ else -1, []).append(index)
-        for parent in open_:
-            held[parent] += not each.is_scope
-            has_change[parent] |= each.change is not None
-        open_.append(index)
-    wanted: set[int] = set()
-    for group in siblings.values():
-        marks = [place for place, index in enumerate(group) if lines[index].change is not None or has_change[index]]
-        for mark in marks:
-            reach = context if lines[group[mark]].change is not None else 0
-            wanted.update(group[max(0, mark - reach) : mark + reach + 1])
-    gap: int | None = None
-    hidden_depth = -1
-    for index, each in enumerate(lines):
-        if hidden_depth >= 0 and each.depth > hidden_depth:
+        depth = max(each.depth - tree.has_root, 0)
+        if index < closed or (index == 0 and tree.has_root and index not in wanted):
             continue
-        hidden_depth = -1
         if index not in wanted:
-            if gap is None:
-                gap = each.depth
-            hidden_depth = each.depth
+            closed = tree.stops[index]
+            gap = depth if gap < 0 else gap
             continue
-        if gap is not None:
+        if gap >= 0:
             yield Shown(None, gap)
-            gap = None
-        is_closed = each.is_scope and not has_change[index]
-        yield Shown(each, each.depth, held[index] if is_closed else 0)
-        if is_closed:
-            hidden_depth = each.depth
-    if gap is not None and wanted:
+            gap = -1
+        is_closed = context is not None and each.is_scope and not tree.has_change[index]
+        closed = tree.stops[index] if is_closed else closed
+        yield Shown(each, depth, tree.held[index] if is_closed else 0)
+    if gap >= 0 and wanted:
         yield Shown(None, gap)
+
+
+class Tree:
+    """Which lines are inside of which.
+
+    stops       of each the next that is not inside of it
+    held        how many lines are inside that are no modules
+    has_change  whether something inside has changed
+    has_root    whether all is inside of the first
+    """
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self.lines = lines
+        self.stops = [len(lines)] * len(lines)
+        self.held, self.has_change = [0] * len(lines), [False] * len(lines)
+        self.groups: dict[int, list[int]] = {}
+        around: list[int] = []
+        for index, each in enumerate(lines):
+            while around and lines[around[-1]].depth >= each.depth:
+                self.stops[around.pop()] = index
+            self.groups.setdefault(around[-1] if around else -1, []).append(index)
+            for module in around:
+                self.held[module] += not each.is_scope
+                self.has_change[module] |= each.change is not None
+            around.append(index)
+        self.has_root = bool(lines) and lines[0].is_scope and self.stops[0] == len(lines)
+
+    def around(self, context: int) -> set[int]:
+        """The changes, what stands beside them, and the modules that they are in."""
+        found: set[int] = set()
+        for group in self.groups.values():
+            for place, index in enumerate(group):
+                if self.lines[index].change is not None:
+                    found.update(group[max(0, place - context) : place + context + 1])
+                elif self.has_change[index]:
+                    found.add(index)
+        return found
 
 
 # --- one line ---------------------------------------------------------------------------------------------------------
@@ -175,35 +193,35 @@ def name_of(each: Line, depth: int) -> list[Piece]:
     """The sign, and what it is about: its name, what it does, what made it."""
     change = each.change
     sign, style = MARKS[change.kind] if change is not None else (" ", "")
-    before, after = each.before or each.after, each.after or each.before
-    assert before is not None
-    assert after is not None
-    role = after.role if not (change and "role" in change.fields) else ""
-    names = both(label(before), label(after))
-    maker = both(made_by(before), made_by(after)) if change is None or change.kind != "moved" else made_by(after)
+    one, other = each.before or each.after, each.after or each.before
+    assert one is not None
+    assert other is not None
+    name = both(one.name or other.name, other.name or one.name)
+    role = "" if change is not None and "role" in change.fields else other.role or one.role
+    maker = both(made_by(one), made_by(other))
+    if not name:
+        name, role, maker = (role, "", maker) if role else (maker, "", "")
+    known = role == other.name or (len(role) > 1 and says(f"{name} {maker if one.call.kind == 'module' else ''}", role))
+    does = f" · {escape(role)}" if role and not known else ""
     bold = "bold " if change is not None or each.is_scope else ""
+    maker = f"  {escape(maker)}" if maker else ""
+    kind, mark = (maker, "dim"), (does, "dim" if each.is_scope else "magenta")
     return [
-        (f"{sign}   {'  ' * depth}", style),
-        (escape(names), f"{bold}{style}".strip()),
-        (f" · {escape(role)}" if role and role not in (label(after), names) else "", "magenta"),
-        (f"  {escape(maker)}" if maker and maker != names else "", "dim"),
+        (f"{sign}{' ' * (INDENT - 1)}{'  ' * depth}", style),
+        (escape(name), f"{bold}{style}".strip()),
+        *((kind, mark) if each.is_scope else (mark, kind)),
     ]
 
 
 def both(one: str, other: str) -> str:
-    return one if one == other else f"{one or '·'} → {other or '·'}"
-
-
-def label(item: Item) -> str:
-    """Its name; of a step without one what made it."""
-    return item.name or item.role or SIGNS.get(item.call.name, item.call.name)
+    return one if one == other else f"{one} → {other}"
 
 
 def made_by(item: Item) -> str:
     if item.place.part == "inputs":
         return "input" if item.call.kind == "module" else "parameter"
     name = item.call.name
-    return "" if not item.name and not item.role else SIGNS.get(name, name)
+    return "" if item.name == name else SIGNS.get(name, name)
 
 
 def details_of(each: Shown) -> list[str]:
@@ -251,7 +269,7 @@ def said(change: Change) -> Iterator[str]:
     elif item is not None and change.kind in ("added", "removed") and item.is_scope:
         yield plural(len(change.covers), "tensor")
     if change.steps > 1:
-        yield f"and {plural(change.steps - 1, 'step')} beside it"
+        yield f"and {change.steps - 1} more {'step' if change.steps == 2 else 'steps'}"
 
 
 def as_axes(value: object) -> tuple[str | int, ...]:

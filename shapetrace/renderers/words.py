@@ -7,7 +7,7 @@ import re
 from .cells import Piece, escape, width_of
 from .row import Row
 
-__all__ = ["NAME_STYLES", "NOTHING", "ROLE", "full_name", "memory_of", "name_of", "said_below"]
+__all__ = ["NAME_STYLES", "NOTHING", "ROLE", "full_name", "memory_of", "name_of", "said_below", "says"]
 
 NOTHING = "no tensor was seen"
 

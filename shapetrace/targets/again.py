@@ -26,11 +26,14 @@ def source(ready: Ready, plain: Given) -> Source | None:
         return None
     if "D" in known and {"C", "H"} <= letters.keys():
         letters["D"] = known["D"]
+    is_grouped = letters.get("G") != letters.get("H")
+    if not is_grouped:
+        letters.pop("G", None)  # each query head has keys of its own, at other sizes too
 
     def build(new: Sizes) -> tuple[nn.Module, Given]:
         if not new:
             return copied(ready.model), plain
-        model, args, kwargs = ready.again(new)
+        model, args, kwargs = ready.again(new if is_grouped or "H" not in new else {**new, "G": new["H"]})
         own = copied(model) if model is ready.model else model  # a target that is a model, or gives one again and again
         return own, given(own.forward, args, kwargs)
 

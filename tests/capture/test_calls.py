@@ -475,3 +475,50 @@ def test_a_model_whose_class_replaces_call_gives_a_trace_that_says_nothing_was_s
 
     trace = shapetrace.trace(Own(), torch.zeros(1), functions=False, axes=False)
     assert (trace.calls, trace.notes) == ((), ("nothing was seen: the model's class has a __call__ of its own",))
+
+
+def test_what_is_given_in_a_list_may_be_gone_when_the_module_ends() -> None:
+    def inner(model: nn.Module, parts: list[Tensor]) -> Tensor:
+        x = parts.pop() + 1
+        return x
+
+    model = Forward(lambda m, x: m.inner([x + 1, x + 2]), inner=Forward(inner))
+    trace = shapetrace.trace(model, torch.zeros(2))
+    part = next(call for call in trace.calls if call.path == "inner")
+    assert (list(part.inputs), part.written) == (["0[0]", "0[1]"], ())
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        (lambda m, x: F.dropout(x, 0.5, True, inplace=True), "0"),
+        (lambda m, x: F.silu(x, inplace=True), "0"),
+        (lambda m, x: torch.mul(torch.ones(2, 3), 2, out=x), "out"),
+        (lambda m, x: F.embedding(torch.tensor([0]), x, max_norm=0.1), "1"),
+        (lambda m, x: torch._foreach_add_([x], 1), "0[0]"),
+    ],
+    ids=["dropout", "silu", "out", "embedding", "foreach"],
+)
+def test_a_function_that_writes_is_seen_to_whatever_it_is_called(change: Any, key: str) -> None:
+    found = next(call for call in calls(change, torch.ones(2, 3)) if call.written)
+    assert found.written == (found.inputs[key].number,)
+
+
+@pytest.mark.parametrize("change", [lambda y: y.resize_(5), lambda y: y.set_(torch.zeros(5))], ids=["resize_", "set_"])
+def test_a_change_of_form_is_seen_by_the_next_function_also_if_torch_does_not_tell_of_it(change: Any) -> None:
+    def forward(model: nn.Module, x: Tensor) -> Tensor:
+        y = x * 1
+        change(y)  # set_ is a function that no mode is told of
+        return y + 1
+
+    *_, add = calls(forward, torch.zeros(2, 3))
+    assert add.inputs["0"].shape == (5,)
+
+
+def test_a_hook_that_changes_what_a_module_is_given_is_seen_also_if_it_is_set_while_watched() -> None:
+    model = nn.Sequential(nn.Linear(2, 2))
+    with shapetrace.attach(model) as tap:
+        model[0].register_forward_pre_hook(lambda module, args: (args[0][:1],))
+        model(torch.zeros(3, 2))
+    linear = next(call for call in tap.traces[0].calls if call.name == "Linear")
+    assert linear.inputs["input"].shape == (1, 2)

@@ -155,8 +155,39 @@ def test_it_can_be_asked_in_the_middle_of_a_forward() -> None:
     assert [place(record) for record in found] == [
         ("", "hidden", "Attention"),
         ("attention", "q", "Linear"),
-        ("head", "", "detach"),
+        ("", "", "detach"),  # what a pre-hook calls comes before its module
     ]
+
+
+def test_one_that_has_no_version_or_no_storage_is_found_too_and_no_other_in_its_place() -> None:
+    class Odd(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            sparse = x.to_sparse()
+            frozen = x * 2  # in inference mode nothing counts what is written to it
+            self.kept = sparse, frozen
+            return frozen
+
+    model = Odd()
+    with shapetrace.attach(model) as tap, torch.inference_mode():
+        model(torch.ones(2, 3))
+        assert [place(tap.find(tensor)) for tensor in model.kept] == [
+            ("", "sparse", "to_sparse"),
+            ("", "frozen", "mul"),
+        ]
+    assert [place(tap.find(tensor)) for tensor in model.kept] == [("", "sparse", "to_sparse"), ("", "frozen", "mul")]
+    before = {id(tensor) for tensor in model.kept}
+    del model.kept
+    new = [torch.zeros(2) for _ in range(100)]
+    reused = [tensor for tensor in new if id(tensor) in before]
+    assert [tap.find(tensor) for tensor in reused or new] == [None] * len(reused or new)
+
+
+def test_to_look_for_what_was_not_seen_reads_no_trace_that_is_kept() -> None:
+    model = Model()
+    with shapetrace.attach(model) as tap:
+        model(torch.zeros(2, 5, 4))
+    assert tap.find(torch.zeros(2)) is None
+    assert [type(kept.trace).__name__ for kept in tap._complete] == ["Unread"]
 
 
 def test_it_can_be_asked_after_the_block_of_each_trace_that_is_kept() -> None:

@@ -77,7 +77,7 @@ def leave(x: Tensor) -> Tensor:
         (
             Function(lambda: torch.zeros(2)),
             (),
-            "axes are not named: the model does not run at other sizes (it was given nothing that has another size)",
+            "axes are not named: nothing that the model was given has a size that could be another",
         ),
         (
             nn.Linear(8, 8),
@@ -90,6 +90,19 @@ def test_where_axes_cannot_be_named_the_header_says_why(model: nn.Module, args: 
     trace = shapetrace.trace(model, *args)
     assert trace.notes == (note,)
     assert all(tensor.axes is None for call in trace.calls for tensor in call.outputs.values())
+
+
+def test_a_model_that_runs_in_several_processes_is_not_run_again_in_one_of_them() -> None:
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    try:
+        trace = shapetrace.trace(nn.Linear(8, 8), torch.zeros(2, 8))
+    finally:
+        torch.distributed.destroy_process_group()
+    assert trace.notes == (
+        "axes are not named: the model runs in several processes, which would have to run again together",
+    )  # fmt: skip
 
 
 def test_a_model_that_cannot_be_copied_is_traced_as_ever() -> None:
@@ -227,7 +240,7 @@ def test_sizes_that_a_user_declares_name_what_nothing_else_tells() -> None:
     model = nn.Linear(8, 8)
     x = torch.zeros(2, 4, 8)
     assert first(shapetrace.trace(model, x, axes="B=2 T=4")) == [("B", "T", 8)] * 2
-    assert first(shapetrace.trace(model, torch.zeros(8, 8), axes="C=8")) == [("B", 8)] * 2
+    assert first(shapetrace.trace(model, torch.zeros(8, 8), axes="C=8")) == [("B", "C")] * 2
     trace = shapetrace.trace(nn.Embedding(9, 8), IDS, axes="B=3 T=4")
     assert trace.notes == ("axes: B is 2 in this model, not 3",)
 
@@ -276,6 +289,16 @@ def test_in_a_block_the_model_is_run_again_when_traces_are_read_and_once() -> No
     assert Counted.ran == ran
 
 
+def test_what_a_block_runs_before_the_model_is_not_taken_for_it() -> None:
+    model = nn.Embedding(9, 8)
+    with shapetrace.attach(model) as tap:
+        ids = torch.zeros(2, 4).long()
+        model(ids).sum()
+    calls = {call.name: call for call in tap.traces[0].calls}
+    assert list(calls) == ["zeros", "long", "Embedding", "embedding", "sum"]
+    assert calls["Embedding"].inputs["input"].axes == ("B", "T")
+
+
 def test_in_a_loop_nothing_is_run_again_unless_that_is_asked_for() -> None:
     model, seen = Counted(), []
     tap = shapetrace.attach(model, on_trace=seen.append)
@@ -288,6 +311,21 @@ def test_in_a_loop_nothing_is_run_again_unless_that_is_asked_for() -> None:
     model(IDS)
     tap.detach()
     assert first(tap.traces[0]) == [("B", "T"), ("B", "T", 8)]
+
+
+def test_what_ran_until_a_forward_failed_has_axes_if_the_model_runs_at_other_sizes() -> None:
+    def forward(first: nn.Module, second: nn.Module, x: Tensor) -> Tensor:
+        x = first(x)
+        if len(x) == 2:
+            raise ValueError("not two")
+        return second(x)
+
+    model = Function(forward, nn.Linear(8, 8), nn.Linear(8, 8))
+    with pytest.raises(ValueError, match="not two"), shapetrace.attach(model) as tap:
+        model(torch.zeros(2, 8))
+    (trace,) = tap.traces
+    assert trace.error == "ValueError: not two"
+    assert trace.calls[-1].outputs[""].axes == ("B", 8)
 
 
 def test_names_stay_in_the_file(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import textwrap
@@ -187,3 +188,10 @@ def test_the_fused_path_of_torch_is_left_and_the_trace_says_so() -> None:
         "rounding, and may differ where there is padding"
     )
     assert shapetrace.trace(layer.train(), x).notes == ()
+
+
+def test_contiguity_is_as_torch_decides_it() -> None:
+    for shape in itertools.product((0, 1, 2), repeat=3):
+        for stride in itertools.product((0, 1, 2, 4), repeat=3):
+            tensor = torch.empty(64).as_strided(shape, stride)
+            assert seen(tensor).is_contiguous == tensor.is_contiguous(), (shape, stride)

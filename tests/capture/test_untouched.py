@@ -302,6 +302,24 @@ def test_a_copy_and_a_pickle_of_a_watched_model_are_not_watched() -> None:
     assert len(pickle.dumps(copied)) < 4000
 
 
+def test_a_module_that_leaves_its_slot_to_the_pickle_is_not_watched_there() -> None:
+    model = nn.Sequential(nn.LSTM(2, 2))  # its class has a __getstate__ of its own
+    with shapetrace.attach(model) as tap:
+        for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model)), copy.deepcopy(model[0])):
+            copied(torch.zeros(1, 1, 2))
+    assert [call.name for call in tap.traces[0].calls if call.kind == "module"] == []
+
+
+def test_a_trace_that_nobody_has_read_keeps_a_weak_reference_to_a_parameter_only_to_find_it() -> None:
+    model, x = nn.Sequential(nn.Linear(2, 2)), torch.zeros(1, 2)
+    with shapetrace.attach(model) as tap:
+        model(x)
+    assert weakref.getweakrefcount(model[0].weight) == 1
+    assert len(tap.traces[0].calls) == 3
+    del tap
+    assert weakref.getweakrefcount(model[0].weight) == 0
+
+
 def test_a_model_is_freed_as_soon_as_it_would_be_and_no_weak_reference_to_its_parameters_is_left() -> None:
     gc.disable()
     try:

@@ -202,11 +202,26 @@ def test_attention_among_channels_has_no_D() -> None:
     assert trace.sizes == {"B": 2, "C": 8}
 
 
+def test_columns_of_an_image_are_no_width() -> None:
+    class Pixels(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.q, self.k, self.v, self.out = (nn.Conv2d(C, C, 1) for _ in range(4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            q, k, v = (each(x).flatten(2) for each in (self.q, self.k, self.v))
+            weights = (q.mT @ k).softmax(-1)
+            return x + self.out((v @ weights.mT).unflatten(-1, x.shape[2:]))  # type: ignore[no-any-return]
+
+    trace = shapetrace.trace(Pixels(), torch.rand(B, C, 3, T))
+    assert trace.sizes == {"B": 2}
+
+
 def test_halves_of_D_are_rotated() -> None:
     class Rotated(Attention):
         def mixed(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             q, k, v = (each.unflatten(-1, (H, -1)).transpose(1, 2) for each in (q, k, v))
-            angles = torch.arange(T)[:, None] * torch.rand(2)
+            angles = torch.arange(q.shape[-2])[:, None] * torch.ones(2)
             angles = torch.cat([angles, angles], dim=-1)
             q, k = (x * angles.cos() + self.turned(x) * angles.sin() for x in (q, k))
             return super().mixed(q, k, v).transpose(1, 2).flatten(2)
@@ -217,7 +232,7 @@ def test_halves_of_D_are_rotated() -> None:
 
     trace = shapetrace.trace(Rotated(), torch.rand(B, T, C))
     slices = [call.outputs[""].axes for call in trace.calls if call.outputs and call.name == "__getitem__"]
-    assert slices[1:] == [("B", "H", "T", "D/2")] * 4  # the first is of the angles
+    assert slices[1:] == [("B", "H", "T", "D/2")] * 4  # the first is of the positions
 
 
 def test_two_widths_have_no_letter() -> None:

@@ -27,8 +27,7 @@ def anchored(trace: Trace, joined: Joined, told: Collection[str], known: Mapping
     """
     found: dict[Dim, set[str]] = {}
     root = joined.dims.root
-    lengths = {root(dim) for row in joined.rows("weights", "scores") for dim in row[-2:]}
-    lengths |= {root(row[0]) for row in joined.rows("weights", "scores") if len(row) == 4}
+    lengths = lengths_of(joined)
     width = next((dims for roles in WIDTHS if (dims := joined.last(*roles))), [])
     for letter, dims in (
         ("C", width),
@@ -53,6 +52,19 @@ def fixed_lengths(joined: Joined) -> Iterator[tuple[str, list[Dim]]]:
     sources = {root(row[-1]) for row in rows if root(row[-2]) != root(row[-1])}
     yield "S", [row[-1] for row in rows if joined.is_open(row[-1]) and root(row[-1]) in sources]
     yield "T", [row[-2] for row in rows if joined.is_open(row[-2]) and root(row[-2]) not in sources]
+
+
+def lengths_of(joined: Joined) -> set[Dim]:
+    """The roots of dims that are batch or length where there is attention, and of what these are made of: the rows and
+    columns of an image."""
+    found: set[Dim] = set()
+    left = [dim for row in joined.rows("weights", "scores") for dim in (*row[-2:], *(row[:1] if len(row) == 4 else ()))]
+    while left:
+        root = joined.dims.root(left.pop())
+        if root not in found:
+            found.add(root)
+            left.extend(part for parts in joined.cuts.get(root, ()) for part in parts)
+    return found
 
 
 def vocabulary(trace: Trace, joined: Joined) -> list[Dim]:
@@ -93,7 +105,8 @@ def heads(joined: Joined, has_batch: bool, widths: set[int], lengths: set[Dim]) 
         width = [dim for dim in width if root(dim) in after or size(dim) in values]
     else:  # heads one by one, or a single one: their width is that of a projection, unless it may be C
         owned = {root(dim) for row in joined.owned for dim in row}
-        width = [dim for dim in width if root(dim) in owned and not widths & set(map(size, width))]
+        may_be = widths and not widths & set(map(size, width))
+        width = [dim for dim in width if may_be and root(dim) in owned]
     sizes = set(map(size, width))
     yield "D", [*width, *(dim for dim in joined.last("v") if size(dim) in sizes)]
     if len(counts) == 1:

@@ -1,0 +1,121 @@
+"""What corresponds, side by side in the order of both; and what of the rest has moved."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from .items import Item
+
+__all__ = ["Match", "Pairs", "displaced", "merged"]
+
+Pairs = list[tuple[int, int]]
+"""Positions in two lists."""
+
+
+class Match(msgspec.Struct):
+    """Two items that correspond, or one that has no counterpart; and what is in them, in the order of both.
+
+    order    of what moved: what it stood next to before, and after
+    """
+
+    before: Item | None
+    after: Item | None
+    inside: list[Match] = []
+    order: tuple[str, str] | None = None
+
+
+def displaced(ours: list[Item], theirs: list[Item], pairs: Pairs) -> Pairs:
+    """Of what is in no pair the pairs of what stands elsewhere in the order of the other side."""
+    rest, others = unpaired(len(ours), [a for a, _ in pairs]), unpaired(len(theirs), [b for _, b in pairs])
+    moved: Pairs = []
+    for name, is_unique in ((named, False), (by_role, True), (by_aim, True), (by_class, True)):
+        found = same(name, is_unique, [(a, ours[a]) for a in rest], [(b, theirs[b]) for b in others])
+        moved += found
+        rest, others = rest - {a for a, _ in found}, others - {b for _, b in found}
+    return sorted(moved)
+
+
+def unpaired(count: int, taken: list[int]) -> set[int]:
+    return set(range(count)).difference(taken)
+
+
+def named(item: Item) -> object:
+    part = item.place.part
+    if item.is_shell:
+        return None
+    if item.call.kind == "module" and part == "call":
+        return part, item.name, item.call.name
+    return (part, item.name, item.call.name) if item.name else None
+
+
+def by_role(item: Item) -> object:
+    return None if item.is_shell else item.role or None
+
+
+def by_aim(item: Item) -> object:
+    return (item.call.name, item.aim) if item.call.kind == "module" and item.aim else None
+
+
+def by_class(item: Item) -> object:
+    return None if item.name or item.is_shell else (item.call.kind, item.call.name, item.role)
+
+
+def same(
+    name: Callable[[Item], object],
+    is_unique: bool,
+    ours: Sequence[tuple[int, Item]],
+    theirs: Sequence[tuple[int, Item]],
+) -> Pairs:
+    """Those that go by the same name, in the order in which they are there."""
+    left, right = sorted(ours, key=lambda each: each[0]), sorted(theirs, key=lambda each: each[0])
+    found: dict[object, list[int]] = {}
+    for b, item in right:
+        found.setdefault(name(item), []).append(b)
+    count = Counter(name(item) for _, item in left)
+    pairs: Pairs = []
+    for a, item in left:
+        key = name(item)
+        places = found.get(key)
+        if key is not None and places and not (is_unique and (count[key] > 1 or len(places) > 1)):
+            pairs.append((a, places.pop(0)))
+    return pairs
+
+
+def merged(ours: list[Item], theirs: list[Item], pairs: Pairs, moved: Pairs) -> Iterator[Match]:
+    """All of both sides in one order; what moved stands where it was before."""
+    to, gone = dict(moved), {b for _, b in moved}
+    left, right = [a for a, _ in pairs], [b for _, b in pairs]
+    a = b = 0
+    for next_a, next_b in [*pairs, (len(ours), len(theirs))]:
+        for place in range(a, next_a):
+            if place in to:
+                there = to[place]
+                follows, other = bisect_left(left, place), bisect_left(right, there)
+                order = (
+                    next_to(ours, left, follows, is_earlier=follows < other),
+                    next_to(theirs, right, other, is_earlier=other < follows),
+                )
+                yield Match(ours[place], theirs[there], order=order)
+            else:
+                yield Match(ours[place], None)
+        for place in range(b, next_b):
+            if place not in gone:
+                yield Match(None, theirs[place])
+        if next_a < len(ours):
+            yield Match(ours[next_a], theirs[next_b])
+        a, b = next_a + 1, next_b + 1
+
+
+def next_to(items: list[Item], places: list[int], at: int, *, is_earlier: bool) -> str:
+    """What stands before or after a place, and did not move itself."""
+    around = range(at, len(places)) if is_earlier else range(at - 1, -1, -1)
+    near = (items[places[step]] for step in around)
+    nearest = next((item for item in near if item.name or item.role), None)
+    if nearest is None:
+        return "first" if not is_earlier else "last"
+    role = nearest.role if nearest.role != nearest.name and not nearest.is_scope else ""
+    return f"{'before' if is_earlier else 'after'} {' · '.join(filter(None, (nearest.name, role)))}"

@@ -1,0 +1,151 @@
+"""What holds of every comparison, whatever the two traces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shapetrace.diff import Diff, Place, compare, pairs
+from shapetrace.records import records
+from shapetrace.schema import Trace
+from tests.diff.nodes import Node, trace_of
+
+SHAPES = st.sampled_from([(2, 8), (2, 16), (3, 8), (), (0,), (2, 0, 8)])
+ROLES = st.sampled_from([None, None, "q", "scores", "residual"])
+
+
+def functions(names: str) -> st.SearchStrategy[Node]:
+    return st.builds(
+        Node, st.sampled_from(names.split()), SHAPES, st.sampled_from(["", "", "x", "y"]), st.none(), role=ROLES
+    )
+
+
+def modules(inside: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
+    names = st.sampled_from("norm attention blocks.0 blocks.1 blocks.2 head".split())
+    children = st.lists(inside, max_size=4).map(tuple)
+    return st.builds(Node, names, SHAPES, st.sampled_from(["", "x"]), children, st.sampled_from(["Linear", "Block"]))
+
+
+NODES = st.recursive(functions("add view matmul softmax"), modules, max_leaves=12)
+TRACES = st.lists(NODES, max_size=6).map(lambda nodes: trace_of(*nodes))
+
+
+def places(trace: Trace) -> list[Place]:
+    """Where the records of a trace stand, in their order."""
+    index = {id(call): number for number, call in enumerate(trace.calls)}
+    return [
+        Place(
+            index[id(each.call)], "inputs" if each.is_input else "outputs" if each.materialised else "unmade", each.key
+        )
+        for each in records(trace)
+    ]
+
+
+def spoken_for(diff: Diff, side: int) -> set[Place | None]:
+    """The places that a change, or a letter of another size, speaks for."""
+    covers = [pair for change in diff.changes for pair in change.covers]
+    return {pair[side] for pair in (*covers, *diff.explained)}
+
+
+def applied(diff: Diff, before: Trace, after: Trace) -> list[tuple[int, ...]]:
+    """The shapes of `before` with the changes made in them: only where a change says so is `after` looked at."""
+    gone, new = spoken_for(diff, 0), spoken_for(diff, 1)
+    kept = iter([each.shape for place, each in zip(places(before), records(before), strict=True) if place not in gone])
+    there = zip(places(after), records(after), strict=True)
+    made = [each.shape if place in new else next(kept) for place, each in there]
+    assert list(kept) == []
+    return made
+
+
+@given(TRACES)
+def test_a_trace_does_not_differ_from_itself(trace: Trace) -> None:
+    diff = compare(trace, trace)
+    assert not diff
+    assert (diff.changes, diff.explained) == ((), ())
+
+
+@given(TRACES, TRACES)
+def test_swapped_sides_swap_what_was_added_and_what_was_removed(before: Trace, after: Trace) -> None:
+    def alone(diff: Diff, kind: str, side: int) -> set[Place | None]:
+        return {pair[side] for change in diff.changes if change.kind == kind for pair in change.covers}
+
+    there, back = compare(before, after), compare(after, before)
+    assert alone(there, "added", 1) == alone(back, "removed", 0)
+    assert alone(there, "removed", 0) == alone(back, "added", 1)
+    assert bool(there) == bool(back)
+
+
+@given(TRACES, TRACES)
+def test_the_changes_applied_to_the_shapes_of_one_side_give_those_of_the_other(before: Trace, after: Trace) -> None:
+    assert applied(compare(before, after), before, after) == [each.shape for each in records(after)]
+
+
+@given(TRACES, TRACES)
+def test_each_record_of_either_side_is_in_one_pair(before: Trace, after: Trace) -> None:
+    found = list(pairs(before, after))
+    for side, trace in enumerate((before, after)):
+        there = [pair[side] for pair in found if pair[side] is not None]
+        assert sorted(map(id, (each.call for each in there))) == sorted(id(each.call) for each in records(trace))
+        assert len(there) == len(list(records(trace)))
+
+
+# --- one edit ---------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def numbered(draw: st.DrawFn, depth: int = 0) -> Node:
+    """A function or a module that goes by a name of its own."""
+    name = f"n{draw(st.integers(0, 10**9))}"
+    if depth == 2 or draw(st.booleans()):
+        return Node(draw(st.sampled_from(["add", "view"])), (2, 8), name)
+    inside = draw(st.lists(numbered(depth + 1), min_size=1, max_size=4, unique_by=called))
+    return Node(name, (2, 8), inside=tuple(inside))
+
+
+def called(node: Node) -> str:
+    return node.variable or node.name
+
+
+LISTS = st.lists(numbered(), min_size=2, max_size=7, unique_by=called)
+
+
+def steps(nodes: list[Node]) -> Iterator[int]:
+    return (place for place, node in enumerate(nodes) if node.inside is None)
+
+
+@given(LISTS, st.data())
+def test_what_is_taken_out_is_one_change(nodes: list[Node], data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(nodes) - 1))
+    less = nodes[:place] + nodes[place + 1 :]
+    assert [change.kind for change in compare(trace_of(*nodes), trace_of(*less)).changes] == ["removed"]
+    assert [change.kind for change in compare(trace_of(*less), trace_of(*nodes)).changes] == ["added"]
+
+
+@given(LISTS, st.data())
+def test_a_neighbour_that_goes_to_the_other_side_has_moved(nodes: list[Node], data: st.DataObject) -> None:
+    place = data.draw(st.integers(1, len(nodes) - 1))
+    turned = [*nodes[: place - 1], nodes[place], nodes[place - 1], *nodes[place + 1 :]]
+    assert [change.kind for change in compare(trace_of(*nodes), trace_of(*turned)).changes] == ["moved"]
+
+
+@given(LISTS, st.data())
+def test_another_shape_is_one_change_and_nothing_else(nodes: list[Node], data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(nodes) - 1))
+    node = nodes[place]
+    other = Node(node.name, (2, 9), node.variable, node.inside)
+    changed = [*nodes[:place], other, *nodes[place + 1 :]]
+    found = compare(trace_of(*nodes), trace_of(*changed)).changes
+    assert [(change.kind, change.fields) for change in found] == [("changed", {"shape": ((2, 8), (2, 9))})]
+
+
+@pytest.mark.parametrize("name", ["gpt", "llama", "transformer", "encoder"])
+@pytest.mark.parametrize("other", ["gpt", "gqa", "postln", "rope", "nn.Transformer", "nn.MultiheadAttention"])
+def test_the_laws_hold_for_models(name: str, other: str, golden) -> None:  # type: ignore[no-untyped-def]
+    before, after = golden(name), golden(other)
+    assert bool(compare(before, after)) is (name != other)
+    assert len([one for one, _ in pairs(before, after) if one is not None]) == len(list(records(before)))
+    if not other.startswith("nn."):
+        assert applied(compare(before, after), before, after) == [each.shape for each in records(after)]
