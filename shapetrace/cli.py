@@ -15,7 +15,24 @@ import typer
 from . import __version__, files
 from .comparison import diff
 from .errors import ShapetraceError, TargetError
-from .options import All, Axes, Copies, Depth, Inputs, Materialise, Ops, Output, Seed, Shape, Width, model_names, size
+from .options import (
+    All,
+    Axes,
+    Changes,
+    Copies,
+    Depth,
+    Device,
+    Inputs,
+    Materialise,
+    Ops,
+    Output,
+    Seed,
+    Shape,
+    Weightless,
+    Width,
+    model_names,
+    size,
+)
 from .streams import aside, complain, hush, say, set_encoding
 from .view import View, emit, view_of
 
@@ -64,7 +81,11 @@ def run(
     H: Annotated[str | None, size("H", "heads")] = None,
     F: Annotated[str | None, size("F", "feed-forward width")] = None,
     V: Annotated[str | None, size("V", "vocabulary")] = None,
+    G: Annotated[str | None, size("G", "key/value heads")] = None,
     L: Annotated[str | None, size("L", "layers")] = None,
+    set: Changes = None,
+    weightless: Weightless = None,
+    device: Device = None,
     input: Inputs = None,
     seed: Seed = 0,
     axes: Axes = "",
@@ -86,6 +107,7 @@ def run(
       shapetrace run my_model.py:build --n-layers 3 --no-bias
       shapetrace run my_model.py:Net --input 'x: float32[B=2, T=4, 8]'
       shapetrace run gpt --copies --ops
+      shapetrace run hf:llama --B 2 --T 16 --set num_hidden_layers=2
       shapetrace run torch.nn:Linear --in-features 8 --out-features 4 \\
                      --input 'float32[2, 8]'
 
@@ -109,6 +131,9 @@ def check(
     file: Annotated[str, typer.Argument(metavar="FILE", hidden=True)],
     target: Annotated[str, typer.Argument(metavar="TARGET", hidden=True, autocompletion=model_names)],
     update: Annotated[bool, typer.Option("--update", help="write FILE, unless it holds this trace")] = False,
+    set: Changes = None,
+    weightless: Weightless = None,
+    device: Device = None,
     input: Inputs = None,
     seed: Seed = 0,
     axes: Axes = "",
@@ -180,7 +205,7 @@ app.command()(diff)
 
 def requested(context: typer.Context) -> Request:
     """What a command is to run, from its words."""
-    from .targets import Request
+    from .targets import Request, Way
 
     asked = context.params
     for word in filter(None, (asked.get("file"), asked["target"])):
@@ -202,6 +227,7 @@ def requested(context: typer.Context) -> Request:
         others=others,
         given=given,
         materialise=asked["materialise"],
+        way=Way(tuple(asked["set"] or ()), asked["weightless"], asked["device"]),
     )
 
 

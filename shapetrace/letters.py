@@ -38,6 +38,9 @@ FIELDS = {
 """Letter -> the names for its size. "hidden_dim" is F beside another name for C."""
 
 
+ROTATED = "qk_rope_head_dim"
+"""The width of the part of a head that is rotated. Where there is one, no one number is the width of a head."""
+
 NAME = re.compile(r"\?\d+|[^\W\d]\w*")
 """A letter within an axis."""
 
@@ -83,4 +86,6 @@ def letters_of_names(names: Iterable[str]) -> dict[str, str]:
     for letter, known in FIELDS.items():
         there = [name for name in known.split() if name in given and name not in found]
         found |= dict.fromkeys(there[:-1] if len(there) > 1 and there[-1] == "hidden_dim" else there, letter)
+    if ROTATED in given:
+        return {name: letter for name, letter in found.items() if letter != "D"}
     return found

@@ -11,14 +11,17 @@ import typer
 __all__ = [
     "All",
     "Axes",
+    "Changes",
     "Copies",
     "Depth",
+    "Device",
     "Inputs",
     "Materialise",
     "Ops",
     "Output",
     "Seed",
     "Shape",
+    "Weightless",
     "Width",
     "model_names",
     "number",
@@ -88,3 +91,12 @@ Width = Annotated[
     int | None, typer.Option(metavar="N", parser=number(1, 10_000), help="how many columns wide; else as the terminal")
 ]
 Copies = Annotated[bool, typer.Option("--copies", help="show the copies instead, the largest first, and why")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option(metavar="FIELD=VALUE", help="of the configuration of a model of hf:, as if it said so"),
+]
+Weightless = Annotated[
+    bool | None,
+    typer.Option("--weightless/--no-weightless", help="without memory for weights: of any size; hf: is so by itself"),
+]
+Device = Annotated[str | None, typer.Option(metavar="NAME", help="where it is built and runs: cpu, cuda")]

@@ -119,6 +119,7 @@ class Trace(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     description   what the model says of itself in a few words; may be empty
     sizes         letter of an axis -> its size: {"B": 2, "T": 4}
     dtype, device   of the first floating-point tensor
+    weightless    whether it ran on tensors that have a shape and no memory
     torch         the version that ran it; None in a portable trace
     seed          of torch's random numbers, where shapetrace set it
     notes         what a reader must know to believe the record
@@ -133,6 +134,7 @@ class Trace(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     sizes: dict[str, Size] = {}
     dtype: str = ""
     device: str = ""
+    weightless: bool = False
     torch: str | None = None
     seed: int | None = None
     notes: tuple[str, ...] = ()
@@ -168,7 +170,7 @@ class Trace(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
         """
         devices = _devices(self.calls)
         calls = tuple(_portable(call, devices) for call in self.calls)
-        return msgspec.structs.replace(self, torch=None, device="", calls=calls)
+        return msgspec.structs.replace(self, torch=None, device="", weightless=False, calls=calls)
 
     def __str__(self) -> str:
         from .renderers import render

@@ -119,6 +119,7 @@ FULL = Trace(
     sizes={"B": 2},
     dtype="float32",
     device="cuda:0",
+    weightless=True,
     torch="2.13.0",
     seed=0,
     notes=("Net: compiled",),

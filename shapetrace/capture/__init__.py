@@ -13,6 +13,7 @@ from ..schema import Trace
 from .attach import Tap, attach, recorded, trace_of
 from .kept import Kept, explain, leave, left
 from .naming import Naming, Sourcing, declared
+from .weightless import runnable, within
 
 __all__ = ["Tap", "attach", "record", "trace", "trace_of"]
 
@@ -37,6 +38,8 @@ def trace(
                 copy of the model runs twice more at other sizes, or one that is built anew where the model carries its
                 configuration; "C=768 H=12" gives sizes of letters that this cannot tell. False: the plain record
 
+    A model on meta or on fake tensors takes real inputs: it runs weightless.
+
     What the forward raises passes through, with a note that says where; `trace_of` gives the record of it so far.
     """
     return record(model, args, kwargs, functions=functions, ops=ops, materialise=materialise, axes=axes)
@@ -56,9 +59,11 @@ def record(
     """`trace`, for a forward that has keyword arguments of the same names; `sources` as for `Naming`."""
 
     again = partial(recorded, functions=functions, ops=ops, materialise=materialise)
+    model = runnable(model, args, kwargs)
     naming = Naming(model, args, kwargs, again, declared(axes), sources) if axes else None
     try:
-        plain = again(model, args, kwargs)
+        with within(model):
+            plain = again(model, args, kwargs)
     except BaseException as error:
         found = left(error)
         if found is not None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
 from .before import Before
@@ -53,17 +53,33 @@ def is_large(model: nn.Module) -> bool:
 
 
 def copied(model: nn.Module, before: Before | None = None) -> nn.Module:
-    """As the model is, or was `before`. Raises what copying one of the model's attributes raises."""
+    """As the model is, or was `before`. Raises what copying one of the model's attributes raises.
+
+    Of fake tensors there is nothing to copy.
+    """
+    tensors = chain(model.parameters(), model.buffers())
     with Copies(detached):
-        return copied_with(model, {}, before)
+        fakes = {id(tensor): tensor for tensor in tensors if isinstance(tensor, FakeTensor)}
+        return copied_with(model, fakes, before)
 
 
 def weightless(model: nn.Module, mode: FakeTensorMode, before: Before | None = None) -> nn.Module:
     """A copy whose parameters and buffers have a shape and no memory, to be run under `mode`."""
     tensors = chain(model.parameters(), model.buffers())
-    fakes: dict[int, Any] = {id(tensor): mode.from_tensor(tensor) for tensor in tensors}
-    with Copies(lambda tensor, _: mode.from_tensor(tensor.detach())):
-        return copied_with(model, fakes, before)
+    with Copies(lambda tensor, _: faked(tensor, mode)):
+        return copied_with(model, {id(tensor): faked(tensor, mode) for tensor in tensors}, before)
+
+
+def faked(tensor: torch.Tensor, mode: FakeTensorMode) -> torch.Tensor:
+    """Its fake; on the CPU if it is on meta."""
+    if isinstance(tensor, FakeTensor):
+        return tensor
+    if not tensor.is_meta:
+        return mode.from_tensor(tensor if tensor.is_leaf else tensor.detach())
+    fake = FakeTensor(mode, tensor.detach(), torch.device("cpu"))
+    if isinstance(tensor, nn.Parameter):
+        return nn.Parameter(fake, requires_grad=tensor.requires_grad)
+    return fake
 
 
 def detached(tensor: torch.Tensor, memo: dict[int, Any]) -> object:

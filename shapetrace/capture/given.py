@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from .annotations import annotated_axes
 from .copied import Copies
@@ -53,6 +54,8 @@ class Held(msgspec.Struct, frozen=True):
     def at(self, shape: tuple[int, ...], generator: torch.Generator, *, redrawn: bool) -> torch.Tensor:
         """Such a tensor in another shape of the same rank."""
         values = self.values
+        if isinstance(values, FakeTensor):
+            return values.new_empty(shape).requires_grad_(self.requires_grad)
         if values is None:
             values = torch.randn(shape, generator=generator) if self.is_float else torch.zeros(shape)
             return values.to(self.device, self.dtype).requires_grad_(self.requires_grad)
@@ -150,7 +153,7 @@ def hold(name: str, tensor: torch.Tensor, axes: tuple[str | None, ...], twin: in
         raise CannotProbe(f"it is given a {kind}")
     is_float = tensor.dtype.is_floating_point or tensor.dtype.is_complex
     is_kept = tensor.numel() <= (MOST_FLOATS if is_float else MOST_INTEGERS)
-    values = tensor.detach().clone() if is_kept else None
+    values = tensor.detach().clone() if is_kept or isinstance(tensor, FakeTensor) else None
     return Held(
         name, tuple(tensor.shape), axes or (None,) * tensor.dim(), tensor.dtype, tensor.device, values,
         tensor.requires_grad, twin,

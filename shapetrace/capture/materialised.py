@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ..schema import Call
@@ -119,7 +120,7 @@ def lowered(tensor: Any, dtype: torch.dtype) -> Any:
 
 def sees_nothing(scores: Tensor) -> bool:
     """Whether some query may see no key at all. Looked up outside of the record; without values, none does."""
-    if type(scores) not in PLAIN or scores.is_meta:
+    if type(scores) not in PLAIN or scores.is_meta or isinstance(scores, FakeTensor):
         return False
     try:
         with torch._C.DisableTorchFunction(), _disable_current_modes(), torch.no_grad():

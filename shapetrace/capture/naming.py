@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ..letters import is_unknown, names_in, sizes_in
 from ..passes.axes import Axes, name_axes, with_axes
 from ..passes.declared import as_declared
+from ..passes.depth import layers_of
 from ..passes.roles import name_roles
 from ..passes.widths import name_widths
 from ..schema import Call, TensorMeta, Trace
@@ -24,6 +24,7 @@ from .probe import Probes, Recording, Sizes, Source, probe
 from .rebuild import letters_of, rebuilt
 from .recorder import said
 from .undisturbed import undisturbed
+from .weightless import Weightless, mode_of, within
 
 __all__ = ["Naming", "Sourcing", "declared"]
 
@@ -111,15 +112,19 @@ class Naming:
             return Probes({}, reason="the model runs in several processes, which would have to run again together")
         unmade = any(call.unmade for call in trace.calls)
         again: Recording = (lambda *forward: name_roles(self.record(*forward))) if unmade else self.record
+        layers = layers_of(trace)
+        depths = [None] if layers is None else [(trace, layers), None]
         reasons: list[str] = []
         for make in (*self.sources, self.configured, self.copied):
             source = make(self.given)
             if source is None:
                 continue
-            probes = probe(source, again, told_apart=told_apart, failed=trace if trace.error else None)
-            if probes.runs:
-                return probes
-            reasons += [probes.reason] if probes.reason else []
+            for shallow in depths if "L" in source.letters else [None]:
+                failed = trace if trace.error else None
+                probes = probe(source, again, told_apart=told_apart, failed=failed, shallow=shallow)
+                if probes.runs:
+                    return probes
+                reasons += [probes.reason] if probes.reason else []
         if not reasons:
             return Probes({}, reason="nothing that the model was given has a size that could be another")
         return Probes({}, reason=f"the model does not run at other sizes ({reasons[-1]})")
@@ -132,16 +137,19 @@ class Naming:
         if "C" in letters:
             letters.setdefault("F", 4 * letters["C"])  # where it is left open; no dim has it if it is not so
 
-        def build(new: Sizes) -> tuple[nn.Module, Given]:
-            return rebuilt(self.model, letters, new) if new else copied(self.model, self.before), given
+        around = within(self.model)
 
-        return Source(given, letters, build)
+        def build(new: Sizes) -> tuple[nn.Module, Given]:
+            with around:
+                return rebuilt(self.model, letters, new) if new else copied(self.model, self.before), given
+
+        return Source(given, letters, build, within=around)
 
     def copied(self, given: Given) -> Source:
         """As it is, in a copy: its own axes stay as they are."""
-        if not is_large(self.model):
-            return Source(given, {}, lambda _: (copied(self.model, self.before), given))
-        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        if mode_of(self.model) is not None or not is_large(self.model):
+            return Source(given, {}, lambda _: (copied(self.model, self.before), given), within=within(self.model))
+        mode = Weightless()
         return Source(given, {}, lambda _: (weightless(self.model, mode, self.before), given), within=mode)
 
 

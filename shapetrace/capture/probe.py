@@ -17,6 +17,7 @@ from torch import nn
 
 from ..letters import MODEL_AXES
 from ..passes.align import place
+from ..passes.depth import Layers, stretched
 from ..schema import Trace
 from .given import Given
 from .groups import Groups, guesses, splits
@@ -66,14 +67,22 @@ class Probes(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-def probe(source: Source, record: Recording, *, told_apart: bool = False, failed: Trace | None = None) -> Probes:
+def probe(
+    source: Source,
+    record: Recording,
+    *,
+    told_apart: bool = False,
+    failed: Trace | None = None,
+    shallow: tuple[Trace, Layers] | None = None,
+) -> Probes:
     """Runs of the model of `source` with as many axes as it lets change at other sizes.
 
     record       gives the trace of a forward
     told_apart   whether to try if lengths that are equal are so by chance
     failed       the plain run, if its forward raised: a run that raises, too, will do if it made all these calls
+    shallow      the plain trace and its layers, of which only the first are to run
     """
-    return Prober(source, record, told_apart, failed).probes()
+    return Prober(source, record, told_apart, failed, shallow).probes()
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -85,11 +94,19 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Prober:
-    def __init__(self, source: Source, record: Recording, told_apart: bool, failed: Trace | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        record: Recording,
+        told_apart: bool,
+        failed: Trace | None,
+        shallow: tuple[Trace, Layers] | None,
+    ) -> None:
         self.source = source
         self.record = record
         self.told_apart = told_apart
         self.failed = failed
+        self.shallow = shallow if "L" in source.letters else None
         self.held = source.given.held
         self.reason = ""
 
@@ -206,6 +223,11 @@ class Prober:
         forward = self.built(choice, number)
         with self.source.within:
             trace = self.recorded(*forward)
+        if self.shallow is not None:
+            whole = stretched(trace, *self.shallow)
+            if whole is None:
+                raise RuntimeError("its first layers do not do what all of them do")
+            trace = whole
         inputs, own = sizes_of(choice, number)
         return msgspec.structs.replace(trace, sizes=with_head({**inputs, **own}))
 
@@ -224,7 +246,8 @@ class Prober:
 
     def built(self, choice: Choice, run: int) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
         inputs, own = sizes_of(choice, run)
-        model, given = self.source.build(own)
+        depth = {"L": self.shallow[1].first} if self.shallow is not None else {}
+        model, given = self.source.build({**own, **depth})
         shapes = self.widened(given, own.get("C"))
         for letter, dims in choice.groups.items():
             for number, dim in dims:

@@ -14,8 +14,9 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
 
-from ..letters import letters_of_names
+from ..letters import ROTATED, letters_of_names
 
 __all__ = ["attribute", "letters_of", "rebuilt"]
 
@@ -28,12 +29,14 @@ DEEPEST = 4
 def letters_of(model: nn.Module) -> dict[str, int]:
     """The axes that the configuration of a model sizes; of several sizes for one letter the first that stands in it."""
     found: dict[str, int] = {}
+    is_whole = True
     for part in parts(attribute(model, "config")):
         fields = fields_of(part)
+        is_whole = is_whole and ROTATED not in fields
         for name, letter in letters_of_names(fields).items():
             if letter not in OF_INPUT and type(fields[name]) is int and fields[name] > 0:
                 found.setdefault(letter, fields[name])
-    if {"C", "H"} <= found.keys() and found["C"] % found["H"] == 0:
+    if is_whole and {"C", "H"} <= found.keys() and found["C"] % found["H"] == 0:
         found.setdefault("D", found["C"] // found["H"])
     return found
 
@@ -53,6 +56,12 @@ def rebuilt(model: nn.Module, old: Mapping[str, int], new: Mapping[str, int]) ->
     """
     other = type(model)(changed(model.config, old, new))
     like = next((parameter for parameter in model.parameters() if parameter.is_floating_point()), torch.empty(0))
+    if isinstance(like, FakeTensor):
+        for module in other.modules():  # which torch cannot convert in place
+            for name, parameter in module._parameters.items():
+                if parameter is not None and parameter.is_floating_point():
+                    module._parameters[name] = nn.Parameter(parameter.to(like.device, like.dtype))
+        return other.train(model.training)
     return other.to(like.device, like.dtype).train(model.training)
 
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from weakref import ref
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from ..schema import TensorMeta
 
@@ -23,7 +24,7 @@ __all__ = ["PLAIN", "Numbers", "Stamp", "TensorTable"]
 
 T = TypeVar("T")
 
-PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
+PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, FakeTensor})
 """The classes whose attributes can be read without running anyone's `__torch_function__`."""
 
 
@@ -108,11 +109,12 @@ class TensorTable:
                 memory = storages.get(storage._cdata)
                 if memory is None:
                     memory = storages[storage._weak_ref()] = len(storages)
-                make = FORMS[tensor.shape, tensor.stride(), tensor.dtype, tensor.device]
+                device = tensor.fake_device if kind is FakeTensor else tensor.device  # the short way to it
+                make = FORMS[tensor.shape, tensor.stride(), tensor.dtype, device]
                 if key not in self.names and kind is torch.Tensor:
                     meta = make(tensor.storage_offset(), number, memory)
                 else:
-                    kind_name = None if kind is torch.Tensor else "Parameter"
+                    kind_name = None if kind is torch.Tensor or is_fake_result(tensor) else "Parameter"
                     meta = make(tensor.storage_offset(), number, memory, self._name(tensor), kind_name)
                 self.versions[key] = tensor._version
                 self.known[key] = meta
@@ -178,6 +180,10 @@ class Words(dict[object, str]):
     def __missing__(self, thing: object) -> str:
         word = self[thing] = sys.intern(str(thing).removeprefix("torch."))
         return word
+
+
+def is_fake_result(tensor: torch.Tensor) -> bool:
+    return type(tensor) is FakeTensor and not isinstance(tensor, torch.nn.Parameter)
 
 
 WORDS = Words()

@@ -16,6 +16,7 @@ from .modes import FunctionCalls, OpCalls
 from .rebuild import attribute, letters_of
 from .recorder import Recorder, said
 from .unread import Unread
+from .weightless import mode_of
 
 __all__ = ["Detail", "Watch"]
 
@@ -79,6 +80,7 @@ class Watch:
             model=type(self.model).__name__,
             description=description if isinstance(description, str) else "",
             sizes=letters_of(self.model),
+            weightless=mode_of(self.model) is not None,
             torch=str(torch.__version__),
             error=None if error is None else said(error),
         )

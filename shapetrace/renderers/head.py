@@ -34,7 +34,7 @@ def parts(trace: Trace, width: int) -> list[list[Piece]]:
     found = [whole] if width_of(whole) <= width else [title, *([(text, "")] for text in wrap(description, width))]
     found += [[(target[0], "dim")]] if target else []
     found += [[(letters(trace), "cyan")]] if trace.sizes else []
-    where = " ".join(escape(word) for word in (trace.dtype, trace.device) if word)
+    where = " ".join(escape(word) for word in (trace.dtype, trace.device, "weightless" * trace.weightless) if word)
     return [*found, [(where, "dim")]] if where else found
 
 

@@ -5,6 +5,7 @@ A target is one of
     gpt                       a model that a package has registered
     path/file.py:callable     a builder or a class in a file
     package.module:callable   or in a module
+    hf:llama                  a type of model that transformers knows, or hf:path/config.json
 
 and may have options with it, in brackets: gpt[norm=post, G=1].
 
@@ -16,25 +17,26 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from ..errors import TargetError
 from ..letters import in_order, sizes_in
 from ..schema import Trace
-from . import files, modules, registry
+from . import files, hf, modules, registry
 from .blame import Raised, own_traceback
 from .brackets import split
-from .inputs import parse
-from .place import Place, importable
+from .inputs import Spec, parse
+from .place import AS_IT_IS, Place, Way, importable
 
 if TYPE_CHECKING:
     from ..capture.naming import Sourcing
     from .ready import Ready
 
-__all__ = ["Raised", "Request", "find", "made", "own_traceback", "record", "sources"]
+__all__ = ["Raised", "Request", "Way", "find", "made", "own_traceback", "record", "sources"]
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -48,6 +50,7 @@ class Request(msgspec.Struct, frozen=True):
     axes      sizes of letters, as the user says: "C=768 H=12"
     others    names of options that are not the builder's, for the hint when one is mistyped
     given     those of them that were given
+    way       how to run it
     """
 
     target: str
@@ -59,10 +62,20 @@ class Request(msgspec.Struct, frozen=True):
     others: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
     materialise: bool = False
+    way: Way = AS_IT_IS
 
 
-def find(target: str) -> Place:
+KINDS = {"hf": hf.find}
+"""What stands before the first colon of a target -> what finds it. It makes its models of configurations."""
+
+
+def find(target: str, way: Way = AS_IT_IS) -> Place:
     """Where a target is; nothing is imported yet. `TargetError`, with what is near, if it is not there."""
+    kind, colon, rest = target.partition(":")
+    if colon and rest and kind in KINDS:
+        return KINDS[kind](target, rest, way)
+    if way.changes:
+        raise TargetError(f"{target}: --set changes a field of a configuration: it is for {', '.join(KINDS)}:…")
     where, _, name = target.rpartition(":")
     if not where or not name or re.fullmatch(r"[A-Za-z]:[\\/][^:]*", target):  # the colon of a drive is none
         return registry.find(target.removesuffix(":"))
@@ -77,7 +90,43 @@ def record(request: Request) -> Trace:
     Raises `Raised` from an exception of the user's own code, and other kinds of `ShapetraceError` for what is wrong in
     the request.
     """
-    with made(request) as (place, ready):
+    specs, place, options = asked(request)
+    first: Raised | None = None
+    while True:
+        try:
+            found = record_at(place, options, request, specs)
+        except Raised as raised:
+            first = first or raised
+            if place.instead is None:
+                raise first from first.__cause__
+            place = place.instead()
+        else:
+            return noted(found, place, first)
+
+
+def noted(found: Trace, place: Place, instead_of: Raised | None) -> Trace:
+    if not place.note or instead_of is None:
+        return found
+    from .tensors import first_line
+
+    cause = instead_of.__cause__
+    reason = f"{type(cause).__name__}: {first_line(cause)}" if cause is not None else str(instead_of)
+    return msgspec.structs.replace(found, notes=(*found.notes, place.note.format(reason=reason)))
+
+
+def asked(request: Request) -> tuple[list[Spec], Place, tuple[str, ...]]:
+    """The inputs, the place and the options that a request names; what cannot be is refused before anything slow."""
+    specs = [parse(text) for text in request.inputs]
+    sizes_in(request.axes)
+    target, own = split(request.target)
+    place = find(target, request.way)
+    if own:
+        place = msgspec.structs.replace(place, target=f"{place.target}{request.target[len(target) :]}")
+    return specs, place, (*request.options, *own)
+
+
+def record_at(place: Place, options: Sequence[str], request: Request, specs: Sequence[Spec]) -> Trace:
+    with made_at(place, options, request, specs) as ready:
         from ..capture import record as record_forward
         from ..capture import trace_of
 
@@ -107,17 +156,25 @@ def made(request: Request) -> Iterator[tuple[Place, Ready]]:
 
     Raises as `record` does.
     """
-    specs = [parse(text) for text in request.inputs]
-    sizes_in(request.axes)  # refused, if it cannot be read, before anything slow begins
-    target, own = split(request.target)
-    place = find(target)
-    if own:
-        place = msgspec.structs.replace(place, target=f"{place.target}{request.target[len(target) :]}")
+    specs, place, options = asked(request)
+    with made_at(place, options, request, specs) as ready:
+        yield place, ready
+
+
+@contextmanager
+def made_at(place: Place, options: Sequence[str], request: Request, specs: Sequence[Spec]) -> Iterator[Ready]:
     from .ready import make  # torch, from here on
 
-    options = (*request.options, *own)
     with importable(place.folder):
-        yield place, make(place, options, specs, seed=request.seed, others=request.others, given=request.given)
+        yield make(
+            place,
+            options,
+            specs,
+            seed=request.seed,
+            others=request.others,
+            given=request.given,
+            way=request.way,
+        )
 
 
 def sources(ready: Ready) -> list[Sourcing]:

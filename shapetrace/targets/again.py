@@ -8,6 +8,7 @@ from ..capture.copied import copied
 from ..capture.given import Given, given
 from ..capture.probe import Sizes, Source
 from ..capture.rebuild import letters_of
+from ..capture.weightless import within
 from .ready import Ready
 
 __all__ = ["source"]
@@ -25,12 +26,15 @@ def source(ready: Ready, plain: Given) -> Source | None:
         return None
     if "D" in known and {"C", "H"} <= letters.keys():
         letters["D"] = known["D"]
+    is_grouped = letters.get("G") != letters.get("H")
+    if not is_grouped:
+        letters.pop("G", None)  # each query head has keys of its own, at other sizes too
 
     def build(new: Sizes) -> tuple[nn.Module, Given]:
         if not new:
             return copied(ready.model), plain
-        model, args, kwargs = ready.again(new)
+        model, args, kwargs = ready.again(new if is_grouped or "H" not in new else {**new, "G": new["H"]})
         own = copied(model) if model is ready.model else model  # a target that is a model, or gives one again and again
         return own, given(own.forward, args, kwargs)
 
-    return Source(plain, letters, build)
+    return Source(plain, letters, build, within=within(ready.model))

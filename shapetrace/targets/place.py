@@ -13,7 +13,23 @@ import msgspec
 
 from ..errors import TargetError, near
 
-__all__ = ["Place", "attribute", "hint", "importable"]
+__all__ = ["AS_IT_IS", "Place", "Way", "attribute", "hint", "importable"]
+
+
+class Way(msgspec.Struct, frozen=True):
+    """How what a target names is to be run.
+
+    changes      of fields of its configuration, as they are written: "num_hidden_layers=2"
+    weightless   whether without memory for its weights; None is as that kind of target does by itself
+    device       where it is built and runs; None is where it is built when nobody says
+    """
+
+    changes: tuple[str, ...] = ()
+    weightless: bool | None = None
+    device: str | None = None
+
+
+AS_IT_IS = Way()
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -23,12 +39,18 @@ class Place(msgspec.Struct, frozen=True):
     load         imports it: the builder, the class or the model
     folder       where modules can be imported from while it is loaded and runs
     registered   whether it has a name, so that what its builder refuses is the user's doing
+    weightless   whether it makes its models on fake tensors by itself, where that is wanted
+    instead      gives what may be run if this cannot be
+    note         what a reader must know of a trace of it; in it {reason} is why it was run instead of another
     """
 
     target: str
     load: Callable[[], object]
     folder: Path | None = None
     registered: bool = False
+    weightless: bool = False
+    instead: Callable[[], Place] | None = None
+    note: str = ""
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from inspect import BoundArguments, Signature
 from typing import Any
 
@@ -11,11 +12,12 @@ import msgspec
 import torch
 from torch import nn
 
+from ..capture.weightless import Weightless, on_device
 from ..errors import TargetError
 from .blame import blame
 from .inputs import Spec, declare
 from .options import argument, bind, options, parameters, signature_of, sized, sizes
-from .place import Place
+from .place import AS_IT_IS, Place, Way
 from .tensors import example, first_line, inputs
 
 __all__ = ["Ready", "make"]
@@ -58,6 +60,7 @@ def make(
     seed: int,
     others: Collection[str],
     given: Collection[str] = (),
+    way: Way = AS_IT_IS,
 ) -> Ready:
     """Load the target, build its model with the options in `tokens`, and make the inputs that `specs` describe.
 
@@ -72,9 +75,12 @@ def make(
     letters = {**sizes(bound), **named}
     letters |= declare(specs, letters)
 
+    around = Weightless() if way.weightless and not place.weightless else nullcontext()
+
     def made(arguments: BoundArguments, letters: Mapping[str, int]) -> tuple[nn.Module, Any, Any]:
         torch.manual_seed(seed)
-        whole = loaded if isinstance(loaded, nn.Module) else build(place, loaded, arguments)
+        with on_device(way.device), around:
+            whole = loaded if isinstance(loaded, nn.Module) else build(place, loaded, arguments)
         model, args, kwargs = parts(place.target, whole)
         if not args and not kwargs:
             args, kwargs = inputs(model, specs, letters)

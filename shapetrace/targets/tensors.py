@@ -79,7 +79,7 @@ def draw(spec: Spec, sizes: tuple[int, ...], model: nn.Module) -> Tensor:
         raise InputError(f"--input {spec.text!r} cannot be made: {first_line(error)}") from None
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """What torch says, without the frames in C++ that may follow it."""
     return str(error).partition("\n")[0]
 

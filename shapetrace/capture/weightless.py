@@ -1,0 +1,145 @@
+"""Run a model without its weights: floats are fake, with a shape and no memory, and integers are what they are.
+
+Fake tensors go where a bare forward goes, by way of the kernels of their device; tensors on meta decompose fused
+attention and so go another way. Models that look at values look at ids and masks as a rule, hardly ever at weights:
+what is computed from integers and inputs alone is computed in earnest, as long as it is small.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from .copied import weightless
+
+__all__ = ["Weightless", "mode_of", "on_device", "runnable", "within"]
+
+MOST = 1 << 22
+"""Elements of a tensor that is computed in earnest."""
+
+aten = torch.ops.aten
+DEVICE = torch.ops.prim.device.default
+FACTORIES = frozenset({aten.zeros, aten.ones, aten.empty, aten.full, aten.randint, aten.randperm, aten.eye})
+STEPS = frozenset({aten.linspace, aten.logspace})
+"""Made in earnest, though floats: a schedule of one number a layer, which the layers are built with."""
+
+
+class Weightless(FakeTensorMode):
+    """While it is active new floats have no memory."""
+
+    def __init__(self) -> None:
+        super().__init__(allow_non_fake_inputs=True)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is DEVICE and type(args[0]) is FakeTensor:
+            return args[0].fake_device
+        if FakeTensor not in types and is_earnest(func, args, kwargs or {}):
+            return func(*args, **(kwargs or {}))
+        if func is aten._grouped_mm.default and args[0].dtype != torch.bfloat16:
+            return self.grouped(func, args, kwargs or {})
+        return self.dispatch(func, types, args, kwargs or {})
+
+    def grouped(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Kernels multiply experts of any float; what torch knows of them without running them is bfloat16 alone."""
+        with self:
+            lower = [arg.to(torch.bfloat16) if is_float(arg) else arg for arg in args]
+            return func(*lower, **kwargs).to(args[0].dtype)
+
+
+Weightless.__torch_dispatch__ = getattr(  # type: ignore[method-assign]
+    Weightless.__torch_dispatch__, "__wrapped__", Weightless.__torch_dispatch__
+)
+"""As it was written: torch has put around it what keeps its compiler away, and takes a third of the time."""
+
+
+def is_float(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def mode_of(model: nn.Module) -> FakeTensorMode | None:
+    """What a model that is on fake tensors runs under; None if it is on real ones."""
+    for tensor in chain(model.parameters(), model.buffers()):
+        if isinstance(tensor, FakeTensor):
+            return tensor.fake_mode
+    return None
+
+
+def within(model: nn.Module) -> AbstractContextManager[object]:
+    """What a forward of `model` is to be run in: fake tensors beside which it is given real ones."""
+    mode = mode_of(model)
+    return nullcontext() if mode is None else Beside(mode)
+
+
+class Beside(AbstractContextManager[object]):
+    """A fake mode that takes real tensors as well, as long as it is active here."""
+
+    def __init__(self, mode: FakeTensorMode) -> None:
+        self.mode = mode
+        self.before: list[bool] = []
+
+    def __enter__(self) -> None:
+        self.before.append(self.mode.allow_non_fake_inputs)
+        self.mode.allow_non_fake_inputs = True
+        self.mode.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self.mode.__exit__(*error)
+        self.mode.allow_non_fake_inputs = self.before.pop()
+
+
+def runnable(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> nn.Module:
+    """A model that can take these: itself, or for one on meta that is given real tensors a weightless copy."""
+    with torch._C.DisableTorchFunction():  # whoever watches is not to see it
+        is_meta = any(tensor.is_meta and not isinstance(tensor, FakeTensor) for tensor in model.parameters())
+        if not is_meta or not any(is_real(value) for value in flat((*args, *kwargs.values()))):
+            return model
+    return weightless(model, Weightless())
+
+
+def is_real(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor) and not value.is_meta
+
+
+def on_device(device: str | None) -> AbstractContextManager[object]:
+    return nullcontext() if device is None else torch.device(device)
+
+
+def is_earnest(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether an op that is given no fake tensor is to be run as it is."""
+    if (device := kwargs.get("device")) is not None and device.type != "cpu":
+        return False
+    given = [arg for arg in flat((*args, *kwargs.values())) if isinstance(arg, torch.Tensor)]
+    if given:
+        try:
+            return bool(math.prod(torch.broadcast_shapes(*(tensor.shape for tensor in given))) <= MOST)
+        except RuntimeError:  # they do not broadcast, as in a product or a lookup
+            return sum(tensor.numel() for tensor in given) <= MOST
+    packet = getattr(func, "overloadpacket", None)
+    dtype = kwargs.get("dtype", torch.int64 if packet is aten.randint else None)
+    if packet is aten.arange:
+        numbers = [arg for arg in args if isinstance(arg, int | float)]
+        return is_whole(dtype) if dtype is not None else all(isinstance(number, int) for number in numbers)
+    if packet in STEPS:
+        return True
+    if packet in FACTORIES and is_whole(dtype):
+        return bool(not args or not isinstance(args[0], list | tuple) or math.prod(args[0]) <= MOST)
+    return False
+
+
+def is_whole(dtype: torch.dtype | None) -> bool:
+    return dtype is not None and not dtype.is_floating_point and not dtype.is_complex
+
+
+def flat(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from flat(value)
+        else:
+            yield value

@@ -1,0 +1,114 @@
+"""Targets of the form `hf:TYPE`, `hf:path/config.json` and `hf:TYPE:CLASS`: what transformers can build, unloaded.
+
+A model is built from its configuration alone: no weights, nothing is downloaded. It is weightless, so of any size; for
+one that looks at values that it computes, and so cannot be, a small one runs in earnest, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from importlib.util import find_spec
+from inspect import Parameter, Signature
+from typing import Any
+
+import msgspec
+
+from ...errors import TargetError
+from ..place import Place, Way
+
+__all__ = ["find"]
+
+
+def find(target: str, rest: str, way: Way) -> Place:
+    """A model that transformers knows. `TargetError` if there is no transformers."""
+    if find_spec("transformers") is None:
+        raise TargetError(f"{target}: this needs transformers, which is not installed: pip install 'shapetrace[hf]'")
+    return place(Wanted(target, *split(rest), way))
+
+
+def split(rest: str) -> tuple[str, str]:
+    """The type or the file, and the class if one is named: "bert:ForMaskedLM", "config.json:LlamaModel"."""
+    source, colon, name = rest.rpartition(":")
+    if not colon or (len(source) == 1 and name[:1] in "\\/"):  # the colon of a drive
+        return rest, ""
+    return source, name
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """A model of transformers, and in which way to run it.
+
+    source   a type or a file
+    named    a class; "" if the configuration is to say
+    reduced  whether it is to be small
+    cache    whether it may keep keys and values
+    """
+
+    target: str
+    source: str
+    named: str
+    way: Way
+    reduced: bool = False
+    cache: bool = True
+
+
+def place(wanted: Wanted) -> Place:
+    instead = None
+    if wanted.cache:
+        instead = msgspec.structs.replace(wanted, cache=False)
+    elif not wanted.reduced and wanted.way.weightless is None:
+        instead = msgspec.structs.replace(wanted, reduced=True, cache=True)
+    return Place(
+        wanted.target,
+        lambda: builder(wanted),
+        registered=True,
+        weightless=True,
+        instead=None if instead is None else lambda: place(instead),
+        note="{reason}; this is a small model in its place, which is not weightless" if wanted.reduced else "",
+    )
+
+
+def builder(wanted: Wanted) -> Callable[..., object]:
+    """What gives the model and its inputs; the letters that its configuration and its inputs have are its options."""
+    from ...capture.weightless import Weightless
+    from .classes import class_for
+    from .configs import Recipe
+    from .inputs import inputs, lengths
+    from .small import small
+
+    recipe = Recipe.of(wanted.target, wanted.source, wanted.way.changes)
+    kind = class_for(wanted.target, recipe.config(), wanted.named)
+    if wanted.reduced:
+        recipe = small(recipe)
+    fixed = lengths(kind, recipe.config())
+    is_real = wanted.reduced or wanted.way.weightless is False
+    mode: AbstractContextManager[object] = nullcontext() if is_real else Weightless()
+
+    def build(**letters: int | None) -> object:
+        own = {letter: size for letter, size in letters.items() if letter not in fixed and size is not None}
+        config = recipe.config(own)
+        with mode:
+            model = made(kind, config, is_real)
+        sizes = {letter: letters.get(letter) or size for letter, size in fixed.items()}
+        given = inputs(model, sizes)
+        return model, (), given if wanted.cache else {**given, "use_cache": False}
+
+    build.__name__ = kind.__name__
+    build.__signature__ = signature(fixed, recipe.letters())  # type: ignore[attr-defined]
+    return build
+
+
+def made(kind: Any, config: Any, is_real: bool) -> Any:
+    from .configs import fitting, quietly, uninitialised
+
+    with quietly(), nullcontext() if is_real else uninitialised():
+        return kind._from_config(fitting(kind, config)).eval()
+
+
+def signature(fixed: Mapping[str, int], own: Sequence[str]) -> Signature:
+    """The letters of the input with their sizes, and the model's own."""
+    options: list[tuple[str, Any, int | None]] = [(letter, int, size) for letter, size in fixed.items()]
+    options += [(letter, int | None, None) for letter in own if letter not in fixed]
+    return Signature(
+        [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=size) for name, kind, size in options]
+    )

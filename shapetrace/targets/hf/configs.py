@@ -1,0 +1,218 @@
+"""Configurations: of a type that transformers knows, or in a file, with the fields that are to be others."""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from ...errors import TargetError
+from ...letters import letters_of_names
+from ..options import literal
+from ..place import hint
+from ..tensors import first_line
+
+__all__ = ["Recipe", "fitting", "merged", "parts", "quietly", "uninitialised"]
+
+OF_INPUT = "BTSP"
+
+Way = tuple[str, ...]
+"""The names that lead into a configuration: ("text_config", "hidden_size")."""
+
+
+class Recipe(msgspec.Struct, frozen=True):
+    """What configurations are made of.
+
+    kind   their class
+    raw    the fields that differ from its defaults, nested
+    """
+
+    target: str
+    kind: Any
+    raw: dict[str, Any]
+
+    @classmethod
+    def of(cls, target: str, source: str, changes: Sequence[str]) -> Recipe:
+        """From a model type or the path of a file, and changes as they are written: "text_config.hidden_size=64"."""
+        is_file = source.endswith(".json") or "/" in source or "\\" in source
+        raw = read(target, Path(source)) if is_file else {"model_type": source}
+        recipe = cls(target, kind_of(target, raw), raw)
+        for change in changes:
+            recipe = recipe.changed(change)
+        return recipe
+
+    def changed(self, change: str) -> Recipe:
+        """With one field as the user writes it. `TargetError`, with names that are near, if there is no such field."""
+        dotted, equals, text = change.partition("=")
+        *way, name = dotted.strip().split(".")
+        if not equals or not name:
+            raise TargetError(f"--set {change}: it is a field and its value, --set num_hidden_layers=2")
+        holder: Any = self.config()
+        for depth, step in enumerate((*way, name)):
+            known = names_of(holder)
+            if step not in known:
+                where = ".".join(way[:depth]) or type(holder).__name__
+                near = hint(step, known, "it has")
+                inside = [".".join((*path, step)) for path, part in parts(self.config()) if step in names_of(part)]
+                raise TargetError(
+                    f"{self.target}: --set {change}: there is no field {step!r} in {where}"
+                    f"{': it is ' + ' and '.join(inside) if inside else near}"
+                )
+            holder = holder.get(step) if isinstance(holder, dict) else getattr(holder, step, None)
+        return self.having({(*way, name): literal(text.strip())})
+
+    def having(self, fields: Mapping[Way, Any]) -> Recipe:
+        raw = self.raw
+        for way, value in fields.items():
+            raw = merged(raw, nested(way, value))
+        return msgspec.structs.replace(self, raw=raw)
+
+    def config(self, letters: Mapping[str, int] | None = None) -> Any:
+        """A configuration, with these letters at other sizes. `TargetError` with what its class says if it refuses."""
+        if letters:
+            return self.having(resized(self.config(), letters)).config()
+        try:
+            with quietly():
+                return self.kind.from_dict(
+                    json.loads(json.dumps(self.raw))
+                )  # it may keep what it is given, and change it
+        except Exception as error:
+            said = " ".join(str(error).split())
+            raise TargetError(f"{self.target}: {self.kind.__name__} refuses this: {said}") from None
+
+    def letters(self) -> list[str]:
+        """The letters that some field sizes, L among them."""
+        found = {
+            letter
+            for _, part in parts(self.config())
+            for name, letter in letters_of_names(names_of(part)).items()
+            if letter not in OF_INPUT and (type(getattr(part, name, None)) is int or letter == "F")
+        }
+        return [letter for letter in "CHDGFVL" if letter in found]
+
+
+def read(target: str, file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_bytes())
+    except OSError as error:
+        raise TargetError(f"{target}: {file} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise TargetError(f"{target}: {file} is no JSON: {first_line(error)}") from None
+    if not isinstance(found, dict) or not isinstance(found.get("model_type"), str):
+        raise TargetError(f"{target}: {file} is no configuration of a model: it has no model_type")
+    found.pop("quantization_config", None)  # of weights, and there are none
+    return found
+
+
+def kind_of(target: str, raw: Mapping[str, Any]) -> Any:
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    name = raw["model_type"]
+    if name not in CONFIG_MAPPING:
+        known = hint(name, list(CONFIG_MAPPING.keys()))
+        if "auto_map" in raw:
+            raise TargetError(
+                f"{target}: {name!r} needs code of its own, which is not run; transformers has no such type"
+            )
+        raise TargetError(f"{target}: transformers has no model of type {name!r}{known}")
+    return CONFIG_MAPPING[name]
+
+
+def parts(config: Any, way: Way = ()) -> Iterator[tuple[Way, Any]]:
+    """A configuration, and those that it holds, with the names that lead there."""
+    from transformers import PretrainedConfig
+
+    yield way, config
+    for name, value in vars(config).items():
+        if isinstance(value, PretrainedConfig):
+            yield from parts(value, (*way, name))
+
+
+def names_of(holder: Any) -> list[str]:
+    if isinstance(holder, dict):
+        return list(holder)
+    names = [*vars(holder), *getattr(type(holder), "attribute_map", {})] if hasattr(holder, "__dict__") else []
+    return [name for name in names if not name.startswith("_")]
+
+
+def resized(config: Any, letters: Mapping[str, int]) -> dict[Way, Any]:
+    """The fields that have the letters' sizes, or leave F open, with those they are to have.
+
+    Of several sizes for one letter the first that stands in the configuration counts. Fewer layers are the first ones.
+    """
+    old: dict[str, int] = {}
+    found: dict[Way, Any] = {}
+    for way, part in parts(config):
+        fields = vars(part)
+        for name, letter in letters_of_names(fields).items():
+            value, is_open = fields[name], letter == "F" and fields[name] is None
+            if letter not in letters or not (type(value) is int or is_open):
+                continue
+            if is_open or old.setdefault(letter, value) == value:
+                found[(*way, name)] = letters[letter]
+        if "L" in letters and letters["L"] < old.get("L", 0):
+            found |= {(*way, name): value for name, value in shortened(fields, old["L"], letters["L"]).items()}
+        if "V" in letters:
+            found |= {
+                (*way, name): letters["V"] - 1 for name, value in fields.items() if outside(name, value, letters["V"])
+            }
+    return found
+
+
+def shortened(fields: Mapping[str, Any], layers: int, fewer: int) -> dict[str, Any]:
+    """What has an entry for each layer."""
+    lists = {name: value for name, value in fields.items() if isinstance(value, list | tuple) and len(value) == layers}
+    return {name: list(value[:fewer]) for name, value in lists.items() if not name.startswith("_")}
+
+
+def outside(name: str, value: Any, vocabulary: int) -> bool:
+    """Whether a field is the id of a token, and that is in the vocabulary no more."""
+    return name.endswith(("_token_id", "_token_index")) and type(value) is int and value >= vocabulary
+
+
+def nested(way: Way, value: Any) -> dict[str, Any]:
+    first, *rest = way
+    return {first: nested(tuple(rest), value) if rest else value}
+
+
+def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    both = {**one, **other}
+    for name in one.keys() & other.keys():
+        if isinstance(one[name], Mapping) and isinstance(other[name], Mapping):
+            both[name] = merged(one[name], other[name])
+    return both
+
+
+def fitting(kind: Any, config: Any) -> Any:
+    """The configuration, or that inside of it which the class is for, as that of the text of a model that also sees."""
+    if isinstance(config, kind.config_class):
+        return config
+    return next((part for _, part in parts(config) if isinstance(part, kind.config_class)), config)
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """transformers says much that is about weights."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)
+
+
+def uninitialised() -> AbstractContextManager[object]:
+    """Where there are no weights, nothing need be drawn for them."""
+    for module in ("transformers.initialization", "transformers.modeling_utils"):  # the second before version 5
+        with suppress(ImportError, AttributeError):
+            return cast(AbstractContextManager[object], import_module(module).no_init_weights())
+    return nullcontext()
