@@ -10,11 +10,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-import torch
 
 import shapetrace.models
-
-torch.set_num_threads(1)
 
 Plant = Callable[..., ModuleType]
 
