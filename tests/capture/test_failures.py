@@ -141,9 +141,9 @@ shapetrace: raised in attention (MaskTooShort), by q….masked_fill(causal…, -
   …/test_failures.py
   in attention(x) (test_failures.py)
     (q @ k.transpose(-2, -1)) / 2.0  [B, 2, T, T]  (2, 2, 4, 4)  stride (32, 16, 4, 1)  float32  from test_failures.py
-    __eq__(causal, 0)                              (3, 3)        stride (3, 1)          bool     from test_failures.py
+    causal == 0                                    (3, 3)        stride (3, 1)          bool     from test_failures.py
   masked_fill lines dims up from the last: T=4 of (q @ k.transpose(-2, -1)) / 2.0 [B=2, 2, T=4, T=4]
-  met 3 of __eq__(causal, 0) [3, 3]; they must be equal, or one of them 1""",
+  met 3 of causal == 0 [3, 3]; they must be equal, or one of them 1""",
     ),
     "mask of floats": (
         lambda: (Model(MaskOfFloats()), IDS),

@@ -33,10 +33,18 @@ class Given(msgspec.Struct, frozen=True):
     def is_integer(self) -> bool:
         return self.tensor.dtype.startswith(("int", "uint"))
 
+    @property
+    def is_float(self) -> bool:
+        return self.tensor.dtype.startswith(("float", "bfloat", "complex"))
+
+    def axis(self, dim: int) -> str:
+        """What a dim is: "T", or its size where that is not known."""
+        return str(self.tensor.axes[dim] if self.tensor.axes is not None else self.shape[dim])
+
     def dim(self, dim: int) -> str:
         """What a dim is, and its size: "T=4", or "4" where its axis is not known."""
-        axis = self.tensor.axes[dim] if self.tensor.axes is not None else self.shape[dim]
-        return f"{axis}={self.shape[dim]}" if isinstance(axis, str) else str(axis)
+        axis, size = self.axis(dim), str(self.shape[dim])
+        return size if axis == size else f"{axis}={size}"
 
     def __str__(self) -> str:
         return f"{self.name} [{', '.join(self.dim(dim) for dim in range(len(self.shape)))}]"

@@ -8,37 +8,42 @@ from .fault import Fault, Given, listed
 
 __all__ = ["devices", "dtypes", "ids", "leaf", "mask_dtype", "target_dtype"]
 
+OF_ONE_DTYPE = frozenset("linear matmul __matmul__ __rmatmul__ mm bmm mv addmm baddbmm conv1d conv2d conv3d".split())
+"""Functions whose tensors are all of one dtype; others may take an index or a mask beside."""
+
 
 def dtypes(fault: Fault) -> str | None:
     """Which tensor is of which dtype, where one call wants one."""
     words = ("same dtype", "scalar type", "Input type", "to have the same dtype", "same type")
     if not any(word in fault.text for word in words) or fault.name in ("embedding", "cross_entropy", "nll_loss"):
         return None
-    kinds = by(fault.given.values(), "dtype")
+    alike = [given for given in fault.given.values() if given.is_float or fault.name in OF_ONE_DTYPE]
+    kinds = by(alike, "dtype")
     if len(kinds) < 2:
         return None
-    own = [given for given in fault.given.values() if given.tensor.name is not None]
-    others = [given for given in fault.given.values() if given.tensor.name is None]
+    own = [given for given in alike if given.tensor.name is not None]
+    others = [given for given in alike if given.tensor.name is None]
     said = f"{fault.name} wants one dtype: {mixed(kinds)}"
     if own and others and others[0].tensor.dtype != own[0].tensor.dtype:
         x, dtype = others[0], own[0].tensor.dtype
         if x.is_integer:
             return f"{said}; if {x.name} holds ids an embedding comes first, else {x.name}.to(torch.{dtype})"
         return f"{said}; {x.name}.to(torch.{dtype}) makes it that of the parameters"
-    first, *rest = fault.given.values()
+    first, *rest = alike
     other = next(given for given in rest if given.tensor.dtype != first.tensor.dtype)
     return f"{said}; {other.name}.to({first.name}.dtype) makes them one"
 
 
 def devices(fault: Fault) -> str | None:
-    """Which tensor is on which device."""
+    """Which tensor is on which device. A single number on the CPU goes with any."""
     if "same device" not in fault.text and "expected device" not in fault.text:
         return None
-    kinds = by(fault.given.values(), "device")
+    there = [given for given in fault.given.values() if given.shape or given.tensor.device != "cpu"]
+    kinds = by(there, "device")
     if len(kinds) < 2:
         return None
-    own = [given for given in fault.given.values() if given.tensor.name is not None]
-    others = [given for given in fault.given.values() if given.tensor.name is None]
+    own = [given for given in there if given.tensor.name is not None]
+    others = [given for given in there if given.tensor.name is None]
     said = f"{fault.name} wants one device: {mixed(kinds, 'on ')}"
     if own and others and own[0].tensor.device != others[0].tensor.device:
         return f"{said}; move one of them, {others[0].name}.to({own[0].tensor.device!r}) or the model"

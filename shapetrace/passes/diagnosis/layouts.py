@@ -76,17 +76,15 @@ def invalid_shape(fault: Fault) -> str | None:
         )
     old, new = unlike(x.shape, sizes)
     parts = [x.dim(dim) for dim in old]
-    if len(old) == 1 and len(new) == 2:
+    if len(old) == 1 and len(new) == 2 and min(new) > 0 and max(new) <= MOST_PARTS:
         size = x.shape[old[0]]
-        if not 0 < max(new) <= MOST_PARTS or min(new) < 1:
-            return None
         if size % new[0] and new[1] == size // new[0]:
             return f"{parts[0]} of {x} cannot be split into {new[0]} of equal size, {left_over(size, new[0])}"
         if size % new[1] and new[0] == size // new[1]:
             return f"{parts[0]} of {x} cannot be split into parts of {new[1]}, {left_over(size, new[1])}"
     total = math.prod(x.shape[dim] for dim in old)
     if parts and new:
-        old_said = f"{parts[0]}" if len(parts) == 1 else f"{'·'.join(parts)} = {total}"
+        old_said = f"{parts[0]}" if len(parts) == 1 else f"{'·'.join(map(x.axis, old))} = {total}"
         return f"{asked} puts {product(new)} where {x} has {old_said}: the sizes must multiply to {total} there"
     return f"{asked} asks for {product(sizes)} elements, and {x} has {count}"
 
