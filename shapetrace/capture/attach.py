@@ -56,8 +56,6 @@ def attach(
         raise TargetError(f"a torch.nn.Module can be watched, not {what}")
     if every < 1 or keep < 1:
         raise ShapetraceError(f"every and keep count from 1; got every={every}, keep={keep}")
-    if materialise and not functions:
-        raise ShapetraceError("materialise shows what functions make: it needs functions=True")
     return Tap(model, Detail(functions, ops, materialise), every=every, on_trace=on_trace, keep=keep, axes=axes)
 
 

@@ -10,6 +10,7 @@ import msgspec
 import torch
 from torch import nn
 
+from ..errors import ShapetraceError
 from ..schema import Trace
 from .hooks import HookRegistry
 from .modes import FunctionCalls, OpCalls
@@ -27,6 +28,10 @@ class Detail(msgspec.Struct, frozen=True):
     functions: bool = True
     ops: bool = False
     materialise: bool = False
+
+    def __post_init__(self) -> None:
+        if self.materialise and not self.functions:
+            raise ShapetraceError("materialise shows what functions make: it needs functions=True")
 
 
 class Watch:

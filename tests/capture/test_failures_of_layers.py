@@ -247,16 +247,16 @@ shapetrace: raised in layer (Linear), by linear(input, weight, bias)
   makes it that of the parameters""",
     ),
     "devices mixed": (
-        lambda: (Applied(nn.Linear(8, 3, device="meta")), X),
+        lambda: (Applied(nn.Linear(8, 3)), X.to("meta")),
         """\
 shapetrace: raised in layer (Linear), by linear(input, weight, bias)
   torch/nn/modules/linear.py
   in layer(x) (test_failures_of_layers.py)
-    input   [B, T, 8]  (2, 4, 8)  stride (32, 8, 1)  float32        input of the model
-    weight             (3, 8)     stride (8, 1)      float32, meta  parameter layer.weight
-    bias               (3,)       stride (1,)        float32, meta  parameter layer.bias
-  linear wants one device: input is on cpu, weight and bias are on meta; move one of them,
-  input.to('meta') or the model""",
+    input   [B, T, 8]  (2, 4, 8)  stride (32, 8, 1)  float32, meta  input of the model
+    weight             (3, 8)     stride (8, 1)      float32        parameter layer.weight
+    bias               (3,)       stride (1,)        float32        parameter layer.bias
+  linear wants one device: input is on meta, weight and bias are on cpu; move one of them,
+  input.to('cpu') or the model""",
     ),
     "vectors as ids": (
         lambda: (Applied(nn.Embedding(9, 8)), X),

@@ -110,8 +110,8 @@ def test_widths_are_named_where_the_model_cannot_be_run_again() -> None:
             return super().forward(*args, **kwargs)
 
     trace = shapetrace.trace(Once(C, H, FF, batch_first=True), torch.rand(B, T, C))
-    assert trace.sizes == {"C": 8, "H": 2, "D": 4, "F": 32}
-    assert axes(trace, "q") == {"2 H 4 D"}
+    assert trace.sizes == {"T": 4, "C": 8, "H": 2, "D": 4, "F": 32}
+    assert axes(trace, "q") == {"2 H T D"}
     assert trace.notes[0].startswith("axes are not named: the model does not run at other sizes")
 
 

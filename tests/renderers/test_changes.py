@@ -68,7 +68,7 @@ def test_as_many_heads_for_keys_as_for_queries_against_fewer() -> None:
     blocks.0  Block · pre-LN block  and blocks.1
       …
       attention  MultiHeadAttention · causal self-attention
-~       w_qkv  Linear               [B,T,3·C] → [B,T,32]   (2,4,24) → (2,4,32)
+~       w_qkv  Linear               [B,T,3·C] → [B,T,C+2·G·D]   (2,4,24) → (2,4,32)
         q  split                    [B,T,C]
 ~       k  split                    [B,T,C] → [B,T,G·D]
 ~       v  split                    [B,T,C] → [B,T,G·D]

@@ -53,8 +53,13 @@ def anchored(
 
 
 def fixed_lengths(joined: Joined) -> Iterator[tuple[str, list[Dim]]]:
-    """T and S where the model itself says how long they are: the patches of an image, the frames of a recording."""
+    """T and S where the model itself says how long they are: the patches of an image, the frames of a recording.
+
+    A length is a dim of the stream [B, T, C], too: windows, columns of an image and channels that attend are none.
+    """
     root, rows = joined.dims.root, joined.rows("weights")
+    stream = {root(row[-2]) for row in joined.rows("residual") if len(row) == 3}
+    rows = [row for row in rows if len(row) > 1 and {root(row[-2]), root(row[-1])} <= stream]
     sources = {root(row[-1]) for row in rows if root(row[-2]) != root(row[-1])}
     yield "S", [row[-1] for row in rows if joined.is_open(row[-1]) and root(row[-1]) in sources]
     yield "T", [row[-2] for row in rows if joined.is_open(row[-2]) and root(row[-2]) not in sources]
