@@ -252,9 +252,9 @@ shapetrace: raised in layer (Linear), by linear(input, weight, bias)
 shapetrace: raised in layer (Linear), by linear(input, weight, bias)
   torch/nn/modules/linear.py
   in layer(x) (test_failures_of_layers.py)
-    input   [B, T, 8]  (2, 4, 8)  stride (32, 8, 1)  float32, meta  input of the model
-    weight             (3, 8)     stride (8, 1)      float32        parameter layer.weight
-    bias               (3,)       stride (1,)        float32        parameter layer.bias
+    input   [B, T, 8]  (2, 4, 8)  stride (32, 8, 1)  float32       input of the model
+    weight             (3, 8)     stride (8, 1)      float32, cpu  parameter layer.weight
+    bias               (3,)       stride (1,)        float32, cpu  parameter layer.bias
   linear wants one device: input is on meta, weight and bias are on cpu; move one of them,
   input.to('cpu') or the model""",
     ),

@@ -28,7 +28,7 @@ def law(s: Subject) -> Verdict:
         rebuilt += sizes.C != s.sizes.C
         trace = other.trace()[1]
         wrong += misnamed(trace, sizes)
-        letters = letters_of(trace, sizes)
+        letters = letters_of(trace, sizes) | fixed(s.trace)
         for key, tensor, real in pairs(s.trace, trace):
             compared += 1
             wrong += [f"{key} {text}" for text in broken(tensor, real.shape, letters)]
@@ -55,13 +55,22 @@ def held(s: Subject, setting: Sizes) -> Sizes:
 def misnamed(trace: Trace, sizes: Sizes) -> Iterator[str]:
     """Letters whose size is not the one that the model, or its input, was made with.
 
-    How long an image or a recording is, its configuration says, and what heads are, there are several views of.
+    What heads are, there are several views of.
     """
     ours = {**sizes._asdict(), "C": sizes.C}
-    given = trace.calls[0].inputs if trace.calls else {}
-    for letter in "BCV" if {"pixel_values", "input_features", "input_values"} & given.keys() else "BTSCV":
+    for letter in "BTSCV":
+        if letter in fixed(trace):
+            continue
         if trace.sizes.get(letter, ours[letter]) != ours[letter]:
             yield f"{letter} is {trace.sizes[letter]}, was made {ours[letter]}"
+
+
+def fixed(trace: Trace) -> dict[str, int]:
+    """The lengths that are the configuration's: of images and recordings."""
+    given = trace.calls[0].inputs if trace.calls else {}
+    is_fixed = {"pixel_values", "input_features", "input_values"} & given.keys()
+    letters = "S" if "decoder_input_ids" in given else "TS"
+    return {letter: trace.sizes[letter] for letter in letters if is_fixed and letter in trace.sizes}
 
 
 def letters_of(trace: Trace, sizes: Sizes) -> dict[str, int]:
