@@ -43,6 +43,10 @@ Screen = tuple[int, str]
 Run = Callable[..., Screen]
 
 
+NO_WARNING = "ignore::pytest.PytestAssertRewriteWarning"
+"""Of a package that is installed from the folder that the outer run is in, and so is there before the inner one."""
+
+
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs pytest in a folder that holds net.py and test_net.py; on request in a process of its own."""
@@ -54,7 +58,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
 
     def run(*words: str, process: bool = False) -> Screen:
         done = (pytester.runpytest_subprocess if process else pytester.runpytest_inprocess)(
-            "--quiet", "-rN", "-p", "no:cacheprovider", *words
+            "--quiet", "-rN", "-p", "no:cacheprovider", "-W", NO_WARNING, *words
         )
         return int(done.ret), re.sub(r" in [0-9.]+s", "", done.stdout.str().rstrip("\n"))
 
@@ -135,10 +139,9 @@ the trace is not the one in traces/mlp.jsonl
 --- traces/mlp.jsonl  MLP
 +++ MLP               MLP
     B=2   float32
-    MLP
-      x  input      [B,8]
-~     up  Linear    [B,32]   (2,16) → (2,32)
-      down  Linear  [B,4]
+    x  input      [B,8]
+~   up  Linear    [B,32]   (2,16) → (2,32)
+    down  Linear  [B,4]
 1 changed · 2 same
 if this is meant: pytest --update-traces test_net.py::test_mlp"""
 
