@@ -33,7 +33,7 @@ FIELDS = {
     "F": "F intermediate_size ffn_dim n_inner d_ff d_inner ff_dim mlp_dim dim_feedforward ffn_hidden_size hidden_dim "
     "encoder_ffn_dim decoder_ffn_dim",
     "V": "V vocab_size n_vocab num_tokens",
-    "L": "L num_hidden_layers n_layer n_layers num_layers depth encoder_layers",
+    "L": "L num_hidden_layers n_layer n_layers num_layers depth encoder_layers decoder_layers num_decoder_layers",
 }
 """Letter -> the names for its size. "hidden_dim" is F beside another name for C."""
 

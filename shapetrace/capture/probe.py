@@ -126,7 +126,7 @@ class Prober:
         """All at once, as will do for most; else what can be changed is found piece by piece."""
         is_open = not any(map(is_outer, self.source.letters))  # else the source makes the input, and has letters for it
         likely = list(guesses(self.held)) if is_open else []
-        if not self.told_apart:
+        if not self.told_apart or not is_open:
             groups = next(iter(likely), {})
             every = list(settings(self.source.letters))
             yield from self.first_apart(groups, input_settings(self.input_sizes(groups), self.table(every[0])), every)

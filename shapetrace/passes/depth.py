@@ -83,9 +83,10 @@ def stretched(probe: Trace, trace: Trace, layers: Layers) -> Trace | None:
     """`probe`, which has the first layers alone, with as many of them as `trace` has; None if it does not fit that."""
     calls = list(probe.calls)
     stacks = stacks_of(calls)
-    if any(len(stacks.get(holder, ())) != layers.first for holder in layers.like):
+    if any(len(stacks.get(holder, ())) not in (layers.first, layers.count) for holder in layers.like):
         return None
-    for holder in sorted(layers.like, key=lambda holder: -stacks[holder][0].start):  # the last first: places stay
+    short = [holder for holder in layers.like if len(stacks[holder]) == layers.first]
+    for holder in sorted(short, key=lambda holder: -stacks[holder][0].start):  # the last first: places stay
         numbers, spans = layers.like[holder], stacks[holder]
         between = calls[spans[0].stop : spans[1].start]
         more: list[Call] = []

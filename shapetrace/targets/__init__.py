@@ -6,6 +6,7 @@ A target is one of
     path/file.py:callable     a builder or a class in a file
     package.module:callable   or in a module
     hf:llama                  a type of model that transformers knows, or hf:path/config.json
+    timm:NAME                 a model of timm, or torchvision:NAME
 
 and may have options with it, in brackets: gpt[norm=post, G=1].
 
@@ -26,10 +27,11 @@ import msgspec
 from ..errors import TargetError
 from ..letters import in_order, sizes_in
 from ..schema import Trace
-from . import files, hf, modules, registry
+from . import files, hf, modules, registry, vision
 from .blame import Raised, own_traceback
 from .brackets import split
 from .inputs import Spec, parse
+from .options import join
 from .place import AS_IT_IS, Place, Way, importable
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ class Request(msgspec.Struct, frozen=True):
     way: Way = AS_IT_IS
 
 
-KINDS = {"hf": hf.find}
+KINDS = {"hf": hf.find, "timm": vision.timm, "torchvision": vision.torchvision}
 """What stands before the first colon of a target -> what finds it. It makes its models of configurations."""
 
 
@@ -75,7 +77,7 @@ def find(target: str, way: Way = AS_IT_IS) -> Place:
     if colon and rest and kind in KINDS:
         return KINDS[kind](target, rest, way)
     if way.changes:
-        raise TargetError(f"{target}: --set changes a field of a configuration: it is for {', '.join(KINDS)}:…")
+        raise TargetError(f"{target}: --set changes a field of a configuration: it is for {join(f'{kind}:…' for kind in KINDS)}")
     where, _, name = target.rpartition(":")
     if not where or not name or re.fullmatch(r"[A-Za-z]:[\\/][^:]*", target):  # the colon of a drive is none
         return registry.find(target.removesuffix(":"))

@@ -101,6 +101,8 @@ def builder(wanted: Wanted) -> Callable[..., object]:
 def made(kind: Any, config: Any, is_real: bool) -> Any:
     from .configs import fitting, quietly, uninitialised
 
+    if kind.__name__.endswith("ForSequenceClassification") and config.pad_token_id is None:
+        config.pad_token_id = 0  # it takes rows of more than one length if it can tell them, and else but one row
     with quietly(), nullcontext() if is_real else uninitialised():
         return kind._from_config(fitting(kind, config)).eval()
 

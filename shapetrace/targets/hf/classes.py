@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 from ...errors import TargetError
@@ -11,7 +13,7 @@ from ..place import hint
 __all__ = ["class_for"]
 
 TASKS = """CAUSAL_LM SEQ_TO_SEQ_CAUSAL_LM MASKED_LM IMAGE_TEXT_TO_TEXT SPEECH_SEQ_2_SEQ CTC AUDIO_CLASSIFICATION
-    IMAGE_CLASSIFICATION VIDEO_CLASSIFICATION ZERO_SHOT_IMAGE_CLASSIFICATION SEMANTIC_SEGMENTATION OBJECT_DETECTION
+    ZERO_SHOT_IMAGE_CLASSIFICATION IMAGE_CLASSIFICATION VIDEO_CLASSIFICATION SEMANTIC_SEGMENTATION OBJECT_DETECTION
     DEPTH_ESTIMATION TEXT_TO_WAVEFORM TEXT_TO_SPECTROGRAM MULTIMODAL_LM PRETRAINING""".split()
 """In the order in which a type is asked for the class that says most; after them the model without a head."""
 
@@ -74,21 +76,14 @@ def classes_of(config: Any) -> dict[str, Any]:
     """The models that are defined beside the configuration, by name."""
     import transformers
 
-    folder = type(config).__module__.rpartition(".")[0]
-    models = {}
-    for name in dir(transformers):
-        if "For" in name or name.endswith(("Model", "Decoder", "Encoder", "Backbone")):
-            try:
-                kind = getattr(transformers, name)
-            except (ImportError, AttributeError):
-                continue
-            if (
-                isinstance(kind, type)
-                and issubclass(kind, transformers.PreTrainedModel)
-                and kind.__module__.startswith(f"{folder}.")
-            ):
-                models[name] = kind
-    return models
+    package = import_module(type(config).__module__.rpartition(".")[0])
+    modules = [found.name for found in iter_modules(package.__path__) if found.name.startswith("modeling_")]
+    return {
+        name: kind
+        for module in modules
+        for name, kind in vars(import_module(f"{package.__name__}.{module}")).items()
+        if isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel) and hasattr(transformers, name)
+    }
 
 
 def join(names: list[str]) -> str:

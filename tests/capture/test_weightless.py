@@ -1,0 +1,120 @@
+"""Models whose weights have a shape and no memory."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+import shapetrace
+from shapetrace.capture.weightless import Weightless, mode_of
+
+
+class Looks(nn.Module):
+    """Looks at its ids, and at a mask that it makes of them."""
+
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        self.table = nn.Embedding(11, width)
+        self.register_buffer("places", torch.arange(64), persistent=False)
+        self.rates = [rate.item() for rate in torch.linspace(0, 1, 3)]
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.table(ids)
+        if (ids > 0).all():
+            x = x * self.places[: ids.shape[1]].max().item()
+        return x.softmax(-1)
+
+
+IDS = torch.tensor([[1, 2, 3], [4, 5, 6]])
+
+
+def weightless(width: int = 8) -> Looks:
+    with Weightless():
+        return Looks(width)
+
+
+def shown(trace: shapetrace.Trace) -> list[tuple[str, tuple[str | int, ...]]]:
+    return [(call.name, next(iter(call.outputs.values())).axes or ()) for call in trace.calls]
+
+
+def test_it_goes_where_a_model_with_weights_goes() -> None:
+    fake, real = shapetrace.trace(weightless(), IDS), shapetrace.trace(Looks(), IDS)
+    assert fake.weightless
+    assert not real.weightless
+    assert fake.portable() == real.portable()
+
+
+def test_floats_have_no_memory_and_integers_are_what_they_are() -> None:
+    model = weightless(1 << 40)
+    assert isinstance(model.table.weight, FakeTensor)
+    assert not isinstance(model.places, FakeTensor)
+    assert shapetrace.trace(model, IDS).calls[0].outputs[""].shape == (2, 3, 1 << 40)
+
+
+def test_a_parameter_is_called_one_and_its_results_are_tensors() -> None:
+    embedding = next(call for call in shapetrace.trace(weightless(), IDS).calls if call.name == "embedding")
+    assert (embedding.inputs["1"].kind, embedding.inputs["1"].name) == ("Parameter", "table.weight")
+    assert embedding.outputs[""].kind is None
+
+
+def test_a_model_on_meta_takes_real_inputs() -> None:
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Embedding(11, 8), nn.Linear(8, 16))
+    found = shapetrace.trace(model, IDS)
+    assert (found.weightless, found.device) == (True, "cpu")
+    assert shown(found) == [
+        ("Sequential", ("B", "T", 16)),
+        ("Embedding", ("B", "T", 8)),
+        ("embedding", ("B", "T", 8)),
+        ("Linear", ("B", "T", 16)),
+        ("linear", ("B", "T", 16)),
+    ]
+    assert model[0].weight.is_meta
+
+
+def test_a_model_on_meta_that_is_given_what_is_on_meta_runs_as_it_is() -> None:
+    found = shapetrace.trace(nn.Linear(8, 16, device="meta"), torch.empty(2, 8, device="meta"))
+    assert (found.weightless, found.device) == (False, "meta")
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_model_on_fake_tensors_of_any_mode_takes_real_and_fake_inputs(allowed: bool) -> None:
+    with FakeTensorMode(allow_non_fake_inputs=allowed) as mode:
+        model, x = nn.Linear(8, 16), torch.empty(2, 8)
+    for given in (x, torch.zeros(2, 8)):
+        found = shapetrace.trace(model, given)
+        assert found.weightless
+        assert [call.outputs[""].shape for call in found.calls] == [(2, 16), (2, 16)]
+        assert found.calls[0].outputs[""].axes == ("B", 16)
+    assert mode.allow_non_fake_inputs == allowed
+
+
+def test_a_model_on_fake_tensors_is_watched_as_any() -> None:
+    with FakeTensorMode() as mode:
+        model, x = nn.Linear(8, 16), torch.empty(2, 8)
+    with mode, shapetrace.attach(model) as tap:
+        y = model(x)
+    record = tap.find(y)
+    assert record is not None
+    assert record.shape == (2, 16)
+
+
+def test_experts_of_any_float_are_multiplied() -> None:
+    with Weightless():
+        found = torch._grouped_mm(torch.zeros(6, 16), torch.zeros(2, 16, 32), offs=torch.tensor([2, 6]).int())
+    assert (found.shape, found.dtype) == ((6, 32), torch.float32)
+
+
+def test_what_is_large_is_fake_even_of_integers() -> None:
+    with Weightless():
+        assert isinstance(torch.zeros(1 << 40, dtype=torch.int64), FakeTensor)
+        long = torch.arange(1 << 16)
+        assert not isinstance(long, FakeTensor)
+        assert isinstance(long[:, None] >= long, FakeTensor)
+
+
+def test_the_mode_of_a_model_is_that_of_its_weights() -> None:
+    assert mode_of(nn.Linear(2, 2)) is None
+    assert isinstance(mode_of(weightless()), Weightless)

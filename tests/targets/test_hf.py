@@ -1,0 +1,186 @@
+"""Models of transformers, by their type or their configuration."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shapetrace.errors import ShapetraceError
+from shapetrace.renderers import Style, render
+from shapetrace.schema import Trace
+from shapetrace.targets import Request, Way, find, record
+from tests.test_cli import Run, run  # noqa: F401
+
+pytest.importorskip("transformers")
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+LLAMA = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100}
+
+
+def traced(target: str, *options: str, **way: object) -> Trace:
+    return record(Request(target, options=options, way=Way(**way)))  # type: ignore[arg-type]
+
+
+def error(target: str, *options: str, **way: object) -> str:
+    with pytest.raises(ShapetraceError) as caught:
+        traced(target, *options, **way)
+    return str(caught.value)
+
+
+def test_a_type_has_its_default_sizes_and_no_weights() -> None:
+    found = traced("hf:llama", "--T", "16", changes=("num_hidden_layers=1",))
+    assert (found.model, found.target, found.weightless) == ("LlamaForCausalLM", "hf:llama", True)
+    assert found.sizes == {
+        "B": 2, "T": 16, "C": 4096, "H": 32, "D": 128, "G": 32, "F": 11008, "V": 32000, "L": 1
+    }  # fmt: skip
+    assert found.roles("logits")[0].axes == ("B", "T", "V")
+
+
+def test_letters_size_the_fields_of_the_configuration() -> None:
+    found = traced("hf:llama", *"--C 64 --H 8 --G 2 --D 8 --F 96 --V 99 --L 2".split())
+    assert found.sizes == {"B": 2, "T": 8, "C": 64, "H": 8, "D": 8, "G": 2, "F": 96, "V": 99, "L": 2}
+    assert found.roles("q")[0].axes == ("B", "H", "T", "D")
+    assert found.roles("k")[0].axes == ("B", "G", "T", "D")
+
+
+def test_it_is_printed_as_any_model() -> None:
+    found = traced("hf:llama", *"--C 64 --H 4 --G 2 --D 16 --F 96 --V 100 --L 2".split())
+    head, *_ = render(found, Style(width=100, color=False)).splitlines()
+    assert head == "LlamaForCausalLM   hf:llama   B=2 T=8 C=64 H=4 D=16 G=2 F=96 V=100 L=2   float32 cpu weightless"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Callable[..., str]:
+    def write(**fields: object) -> str:
+        file = tmp_path / "config.json"
+        file.write_text(json.dumps({**LLAMA, **fields}))
+        return f"hf:{file}"
+
+    return write
+
+
+def test_a_file_holds_the_configuration_a_user_has(config: Callable[..., str]) -> None:
+    found = traced(config(torch_dtype="bfloat16"))
+    assert (found.model, found.dtype) == ("LlamaForCausalLM", "bfloat16")
+    assert found.sizes["V"] == 100
+
+
+def test_the_file_names_the_class(config: Callable[..., str]) -> None:
+    assert traced(config(architectures=["LlamaForSequenceClassification"])).model == "LlamaForSequenceClassification"
+
+
+@pytest.mark.parametrize(
+    ("target", "model"),
+    [
+        ("hf:bert", "BertForMaskedLM"),
+        ("hf:bert:ForSequenceClassification", "BertForSequenceClassification"),
+        ("hf:bert:BertModel", "BertModel"),
+        ("hf:t5", "T5ForConditionalGeneration"),
+        ("hf:whisper", "WhisperForConditionalGeneration"),
+        ("hf:vit", "ViTForImageClassification"),
+        ("hf:wav2vec2", "Wav2Vec2ForCTC"),
+        ("hf:clip", "CLIPModel"),
+    ],
+)
+def test_the_class_is_that_which_says_most_of_the_type(target: str, model: str) -> None:
+    assert traced(target).model == model
+
+
+def test_an_encoder_and_a_decoder_have_lengths_of_their_own() -> None:
+    found = traced("hf:t5", "--T", "5", "--S", "7")
+    assert (found.sizes["T"], found.sizes["S"]) == (5, 7)
+    assert {record.axes for record in found.roles("k")} == {("B", "H", "S", "D"), ("B", "H", "T", "D")}
+
+
+def test_fields_of_a_configuration_inside_are_written_with_dots() -> None:
+    found = traced("hf:clip", changes=("text_config.num_hidden_layers=1", "vision_config.num_hidden_layers=2"))
+    layers = {call.path for call in found.calls if call.name == "CLIPEncoderLayer"}
+    assert len(layers) == 3
+
+
+def test_a_model_that_looks_at_what_it_computes_runs_small_and_says_so() -> None:
+    found = traced("hf:reformer")
+    assert not found.weightless
+    assert found.notes == ("?",)
+
+
+def test_weights_are_made_where_they_are_wanted() -> None:
+    found = traced("hf:llama", *"--C 64 --H 4 --D 16 --F 96 --V 100 --L 2".split(), weightless=False)
+    assert not found.weightless
+
+
+@pytest.mark.parametrize(
+    ("target", "changes", "said"),
+    [
+        ("hf:lama", (), "hf:lama: transformers has no model of type 'lama': did you mean llama, llama4, mllama?"),
+        (
+            "hf:llama:ForMaskedLM",
+            (),
+            "hf:llama:ForMaskedLM: there is no class 'ForMaskedLM' for 'llama': did you mean LlamaForCausalLM?",
+        ),
+        (
+            "hf:llama",
+            ("num_layers=2",),
+            "hf:llama: --set num_layers=2: there is no field 'num_layers' in LlamaConfig: did you mean num_hidden_layers?",
+        ),
+        (
+            "hf:clip",
+            ("num_hidden_layers=2",),
+            "hf:clip: --set num_hidden_layers=2: there is no field 'num_hidden_layers' in CLIPConfig: "
+            "it is text_config.num_hidden_layers and vision_config.num_hidden_layers",
+        ),
+        (
+            "hf:llama",
+            ("num_hidden_layers",),
+            "--set num_hidden_layers: it is a field and its value, --set num_hidden_layers=2",
+        ),
+        (
+            "gpt",
+            ("n=2",),
+            "gpt: --set changes a field of a configuration: it is for hf:…, timm:… and torchvision:…",
+        ),
+        ("hf:lost/config.json", (), "hf:lost/config.json: lost/config.json cannot be read: No such file or directory"),
+    ],
+)
+def test_what_is_not_there_is_said_with_what_is(target: str, changes: tuple[str, ...], said: str) -> None:
+    assert error(target, changes=changes) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "is no JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        ("[]", "is no configuration of a model: it has no model_type"),
+        ("{}", "is no configuration of a model: it has no model_type"),
+    ],
+)
+def test_a_file_that_is_no_configuration_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(text)
+    assert error(f"hf:{file}") == f"hf:{file}: {file} {said}"
+
+
+def test_a_letter_that_the_model_does_not_have_is_refused() -> None:
+    assert error("hf:llama", "--S", "3") == "hf:llama takes no --S; it takes --B --T --C --H --D --G --F --V --L"
+
+
+def test_sizes_that_do_not_go_together_are_the_users(run: Run) -> None:  # noqa: F811
+    status, out, said = run("run", "hf:gpt2", "--C", "10", "--H", "3")
+    assert (status, out) == (2, "")
+    assert said == (
+        "shapetrace: hf:gpt2: `embed_dim` must be divisible by num_heads (got `embed_dim`: 10 and `num_heads`: 3).\n"
+    )
+
+
+def test_without_transformers_it_is_said_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("shapetrace.targets.hf.find_spec", lambda name: None)
+    with pytest.raises(ShapetraceError) as caught:
+        find("hf:llama")
+    assert str(caught.value) == (
+        "hf:llama: this needs transformers, which is not installed: pip install 'shapetrace[hf]'"
+    )
