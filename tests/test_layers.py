@@ -53,8 +53,6 @@ LATER = {
     ("diff", "renderers"): "print(diff) shows it",
     ("__init__", "values"): "and when two are run",
     ("targets", "transformers"): "only targets of its own need it",
-    ("targets", "timm"): "only targets of its own need it",
-    ("targets", "torchvision"): "only targets of its own need it",
     ("__init__", "capture"): "torch is imported when a model is recorded, not before",
     ("__init__", "diff"): "pytest imports the package at each start, to find the plugin",
 }

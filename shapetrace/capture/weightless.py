@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from .copied import weightless
 
-__all__ = ["Weightless", "mode_of", "on_device", "runnable", "within"]
+__all__ = ["Weightless", "mode_of", "runnable", "within"]
 
 MOST = 1 << 22
 """Elements of a tensor that is computed in earnest."""
@@ -105,10 +105,6 @@ def runnable(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any])
 
 def is_real(value: object) -> bool:
     return isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor) and not value.is_meta
-
-
-def on_device(device: str | None) -> AbstractContextManager[object]:
-    return nullcontext() if device is None else torch.device(device)
 
 
 def is_earnest(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -77,7 +77,8 @@ def find(target: str, way: Way = AS_IT_IS) -> Place:
     if colon and rest and kind in KINDS:
         return KINDS[kind](target, rest, way)
     if way.changes:
-        raise TargetError(f"{target}: --set changes a field of a configuration: it is for {join(f'{kind}:…' for kind in KINDS)}")
+        kinds = join(f"{kind}:…" for kind in KINDS)
+        raise TargetError(f"{target}: --set changes a field of a configuration: it is for {kinds}")
     where, _, name = target.rpartition(":")
     if not where or not name or re.fullmatch(r"[A-Za-z]:[\\/][^:]*", target):  # the colon of a drive is none
         return registry.find(target.removesuffix(":"))
@@ -131,6 +132,7 @@ def record_at(place: Place, options: Sequence[str], request: Request, specs: Seq
     with made_at(place, options, request, specs) as ready:
         from ..capture import record as record_forward
         from ..capture import trace_of
+        from .devices import absent
 
         try:
             recorded = record_forward(
@@ -149,7 +151,12 @@ def record_at(place: Place, options: Sequence[str], request: Request, specs: Seq
             if partial is None:
                 raise  # before anything of the user's ran
             raise failure(place, ready, with_header(partial, place, ready, request.seed)) from error
-        return with_header(recorded, place, ready, request.seed)
+        device = request.way.device
+        notes = (*recorded.notes, ABSENT.format(device=device)) if device and absent(device) else recorded.notes
+        return with_header(msgspec.structs.replace(recorded, notes=notes), place, ready, request.seed)
+
+
+ABSENT = "there is no {device} here: layouts are what torch knows of it unseen, and after fused attention may be others there"
 
 
 @contextmanager

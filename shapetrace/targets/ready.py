@@ -12,9 +12,11 @@ import msgspec
 import torch
 from torch import nn
 
-from ..capture.weightless import Weightless, on_device
+from ..capture.copied import weightless
+from ..capture.weightless import Weightless, mode_of
 from ..errors import TargetError
 from .blame import blame
+from .devices import moved
 from .inputs import Spec, declare
 from .options import argument, bind, options, parameters, signature_of, sized, sizes
 from .place import AS_IT_IS, Place, Way
@@ -79,14 +81,16 @@ def make(
 
     def made(arguments: BoundArguments, letters: Mapping[str, int]) -> tuple[nn.Module, Any, Any]:
         torch.manual_seed(seed)
-        with on_device(way.device), around:
+        with around:
             whole = loaded if isinstance(loaded, nn.Module) else build(place, loaded, arguments)
         model, args, kwargs = parts(place.target, whole)
+        if isinstance(around, Weightless) and mode_of(model) is None:  # it was made before, or keeps to itself how
+            model = weightless(model, around)
         if not args and not kwargs:
             args, kwargs = inputs(model, specs, letters)
         elif specs:
             raise TargetError(f"{place.target} makes its own inputs; --input is for what gives a model alone")
-        return model, tuple(args), dict(kwargs)
+        return moved(model, tuple(args), dict(kwargs), way.device)
 
     names = sized(bound)
     takes = {letter: argument(bound, name) for name, letter in names.items()}

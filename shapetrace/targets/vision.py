@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from inspect import signature
 from typing import Any
@@ -40,39 +41,32 @@ class Library(msgspec.Struct, frozen=True):
 
 
 def timm(target: str, name: str, way: Way) -> Place:
-    def images(_: str, model: Any) -> list[tuple[int, ...]]:
-        return [tuple(model.default_cfg.get("input_size", (3, 224, 224)))]
-
     def names() -> list[str]:
-        import timm
-
-        return list(timm.list_models())
+        return list(import_module("timm").list_models())
 
     def make(name: str, **options: Any) -> Any:
-        import timm
+        return import_module("timm").create_model(name, pretrained=False, **options)
 
-        return timm.create_model(name, pretrained=False, **options)
+    def images(_: str, model: Any) -> list[tuple[int, ...]]:
+        return [tuple(model.default_cfg.get("input_size", (3, 224, 224)))]
 
     return find(target, name, way, Library("timm", names, make, images))
 
 
 def torchvision(target: str, name: str, way: Way) -> Place:
+    def names() -> list[str]:
+        return list(import_module("torchvision.models").list_models())
+
+    def make(name: str, **options: Any) -> Any:
+        models = import_module("torchvision.models")
+        parts = signature(models.get_model_builder(name)).parameters.keys() & {"weights_backbone"}  # or they are loaded
+        return models.get_model(name, weights=None, **dict.fromkeys(parts), **options)
+
     def images(name: str, model: Any) -> list[tuple[int, ...]]:
         side, kind = LARGE.get(name, 224), type(model).__module__
         if ".video" in kind:
             return [(3, 16, side, side)]
         return [(3, 128, 128)] * 2 if ".optical_flow" in kind else [(3, side, side)]
-
-    def names() -> list[str]:
-        from torchvision import models
-
-        return list(models.list_models())
-
-    def make(name: str, **options: Any) -> Any:
-        from torchvision import models
-
-        parts = signature(models.get_model_builder(name)).parameters.keys() & {"weights_backbone"}  # or they are loaded
-        return models.get_model(name, weights=None, **dict.fromkeys(parts), **options)
 
     return find(target, name, way, Library("torchvision", names, make, images))
 
@@ -86,7 +80,7 @@ def find(target: str, name: str, way: Way, library: Library, reason: bool = Fals
         partial(builder, target, name, way, library, is_real),
         registered=True,
         weightless=True,
-        instead=None if is_real or way.weightless else partial(find, target, name, way, library, True),
+        instead=None if is_real or way.weightless or way.device else partial(find, target, name, way, library, True),
         note="{reason}; this run is not weightless" if reason else "",
     )
 

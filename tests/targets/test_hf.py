@@ -125,7 +125,8 @@ def test_weights_are_made_where_they_are_wanted() -> None:
         (
             "hf:llama",
             ("num_layers=2",),
-            "hf:llama: --set num_layers=2: there is no field 'num_layers' in LlamaConfig: did you mean num_hidden_layers?",
+            "hf:llama: --set num_layers=2: there is no field 'num_layers' in LlamaConfig: "
+            "did you mean num_hidden_layers?",
         ),
         (
             "hf:clip",

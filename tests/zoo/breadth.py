@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import torch
 
-from shapetrace.errors import ShapetraceError
 from shapetrace.capture.weightless import Weightless
+from shapetrace.errors import ShapetraceError
 from shapetrace.targets import Raised, Request, record
 
 from .checks import first_line

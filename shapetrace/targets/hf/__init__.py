@@ -56,7 +56,7 @@ def place(wanted: Wanted) -> Place:
     instead = None
     if wanted.cache:
         instead = msgspec.structs.replace(wanted, cache=False)
-    elif not wanted.reduced and wanted.way.weightless is None:
+    elif not wanted.reduced and wanted.way.weightless is None and wanted.way.device is None:
         instead = msgspec.structs.replace(wanted, reduced=True, cache=True)
     return Place(
         wanted.target,
