@@ -156,7 +156,9 @@ def record_at(place: Place, options: Sequence[str], request: Request, specs: Seq
         return with_header(msgspec.structs.replace(recorded, notes=notes), place, ready, request.seed)
 
 
-ABSENT = "there is no {device} here: layouts are what torch knows of it unseen, and after fused attention may be others there"
+ABSENT = (
+    "there is no {device} here: layouts are what torch knows of it unseen, and may be others there after fused attention"
+)
 
 
 @contextmanager
