@@ -72,18 +72,21 @@ def best(ours: Sequence[int], theirs: Sequence[int], left: range, right: range, 
     fits = {key: [score(key, theirs[b]) for b in right] for key in set(keys)}
     table = [[0] * (len(right) + 1)]
     for key in reversed(keys):
-        below, row, most = table[-1], [0] * (len(right) + 1), 0
+        below, row, most, fit = table[-1], [0] * (len(right) + 1), 0, fits[key]
         for at in range(len(right) - 1, -1, -1):
-            fit = fits[key][at]
-            most = max(most, below[at], below[at + 1] + fit if fit else 0)
+            both = below[at + 1] + fit[at] if fit[at] else 0
+            if below[at] > most:
+                most = below[at]
+            if both > most:
+                most = both
             row[at] = most
         table.append(row)
     table.reverse()
     found: list[tuple[int, int]] = []
     a = b = 0
     while a < len(left) and b < len(right):
-        fit = fits[keys[a]][b]
-        if fit and table[a][b] == table[a + 1][b + 1] + fit:
+        worth = fits[keys[a]][b]
+        if worth and table[a][b] == table[a + 1][b + 1] + worth:
             found.append((left[a], right[b]))
             a, b = a + 1, b + 1
         elif table[a][b] == table[a + 1][b]:
