@@ -217,6 +217,22 @@ def test_columns_of_an_image_are_no_width() -> None:
     assert trace.sizes == {"B": 2}
 
 
+def test_a_length_that_the_model_fixes_is_T() -> None:
+    class Patches(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.split = nn.Conv2d(3, C, 2, 2)
+            self.layer = nn.TransformerEncoderLayer(C, H, FF, batch_first=True)
+            self.positions = nn.Parameter(torch.zeros(4, C))
+
+        def forward(self, image: Tensor) -> Tensor:
+            return self.layer(self.split(image).flatten(2).mT + self.positions)  # type: ignore[no-any-return]
+
+    trace = shapetrace.trace(Patches(), torch.rand(B, 3, 4, 4))
+    assert trace.sizes == {"B": 2, "T": 4, "C": 8, "H": 2, "D": 4, "F": 32}
+    assert owned(trace)["positions"] == "T C"
+
+
 def test_halves_of_D_are_rotated() -> None:
     class Rotated(Attention):
         def mixed(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
