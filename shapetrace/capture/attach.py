@@ -49,11 +49,8 @@ def attach(
     keep        how many traces, the newest, `Tap.traces` holds
     functions, ops, materialise   as for `shapetrace.trace`
     axes        as for `shapetrace.trace`. None: roles, and in a `with` block axes, for which the model is run again
-                when `Tap.traces` is read, and not before
+                when `Tap.traces` is read, or an exception leaves the block, and not before
     """
-    if not isinstance(model, nn.Module):
-        what = f"the class {model.__name__}: make one" if isinstance(model, type) else type(model).__name__
-        raise TargetError(f"a torch.nn.Module can be watched, not {what}")
     if every < 1 or keep < 1:
         raise ShapetraceError(f"every and keep count from 1; got every={every}, keep={keep}")
     return Tap(model, Detail(functions, ops, materialise), every=every, on_trace=on_trace, keep=keep, axes=axes)
@@ -91,6 +88,11 @@ class Tap:
         axes: bool | str | None,
         explains: bool = True,
     ) -> None:
+        if not isinstance(model, nn.Module):
+            what = f"the class {model.__name__}: make one" if isinstance(model, type) else type(model).__name__
+            raise TargetError(f"a torch.nn.Module can be watched, not {what}")
+        if detail.materialise and not detail.functions:
+            raise ShapetraceError("materialise shows what functions make: it needs functions=True")
         self._model = model
         self._every = every
         self._on_trace = on_trace
