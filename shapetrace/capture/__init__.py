@@ -10,7 +10,7 @@ from torch import nn
 
 from ..passes.roles import name_roles
 from ..schema import Trace
-from .attach import Tap, attach, recorded, trace_of
+from .attach import Tap, attach, recorded, trace_of, watchable
 from .kept import Kept, explain, leave, left
 from .naming import Naming, Sourcing, declared
 from .weightless import runnable, within
@@ -57,7 +57,7 @@ def record(
     sources: Sequence[Sourcing] = (),
 ) -> Trace:
     """`trace`, for a forward that has keyword arguments of the same names; `sources` as for `Naming`."""
-
+    watchable(model)
     again = partial(recorded, functions=functions, ops=ops, materialise=materialise)
     model = runnable(model, args, kwargs)
     naming = Naming(model, args, kwargs, again, declared(axes), sources) if axes else None

@@ -23,9 +23,16 @@ from .tensors import Numbers, TensorTable
 from .unread import Unread
 from .watch import Detail, Watch
 
-__all__ = ["Tap", "attach", "recorded", "trace_of"]
+__all__ = ["Tap", "attach", "recorded", "trace_of", "watchable"]
 
 NOTHING = "nothing was seen: the model's class has a __call__ of its own"
+
+
+def watchable(model: object) -> None:
+    """`TargetError` of what is no module."""
+    if not isinstance(model, nn.Module):
+        what = f"the class {model.__name__}: make one" if isinstance(model, type) else type(model).__name__
+        raise TargetError(f"a torch.nn.Module can be watched, not {what}")
 
 
 def attach(
@@ -51,6 +58,7 @@ def attach(
     axes        as for `shapetrace.trace`. None: roles, and in a `with` block axes, for which the model is run again
                 when `Tap.traces` is read, or an exception leaves the block, and not before
     """
+    watchable(model)
     if every < 1 or keep < 1:
         raise ShapetraceError(f"every and keep count from 1; got every={every}, keep={keep}")
     return Tap(model, Detail(functions, ops, materialise), every=every, on_trace=on_trace, keep=keep, axes=axes)
@@ -88,9 +96,6 @@ class Tap:
         axes: bool | str | None,
         explains: bool = True,
     ) -> None:
-        if not isinstance(model, nn.Module):
-            what = f"the class {model.__name__}: make one" if isinstance(model, type) else type(model).__name__
-            raise TargetError(f"a torch.nn.Module can be watched, not {what}")
         if detail.materialise and not detail.functions:
             raise ShapetraceError("materialise shows what functions make: it needs functions=True")
         self._model = model

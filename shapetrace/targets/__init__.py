@@ -157,7 +157,7 @@ def record_at(place: Place, options: Sequence[str], request: Request, specs: Seq
 
 
 ABSENT = (
-    "there is no {device} here: layouts are what torch knows of it unseen, and may be others there after fused attention"
+    "there is no {device} here: layouts are as torch knows them unseen; after fused attention they may differ there"
 )
 
 

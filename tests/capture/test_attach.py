@@ -235,6 +235,8 @@ def test_the_traceback_of_a_failed_forward_ends_in_the_users_code() -> None:
     ("attach", "text"),
     [
         (lambda: shapetrace.attach(len), "a torch.nn.Module can be watched, not builtin_function_or_method"),
+        (lambda: shapetrace.trace("gpt"), "a torch.nn.Module can be watched, not str"),
+        (lambda: shapetrace.trace(nn.ReLU), "a torch.nn.Module can be watched, not the class ReLU: make one"),
         (lambda: shapetrace.attach(nn.ReLU), "a torch.nn.Module can be watched, not the class ReLU: make one"),
         (lambda: shapetrace.attach(nn.ReLU(), every=0), "every and keep count from 1; got every=0, keep=16"),
         (lambda: shapetrace.attach(nn.ReLU(), keep=0), "every and keep count from 1; got every=1, keep=0"),
