@@ -40,9 +40,11 @@ class Watch:
     def __init__(self, model: nn.Module, detail: Detail, recorder: Recorder | None = None) -> None:
         self.model = model
         self.detail = detail
-        self.recorder = recorder or Recorder()
+        self.recorder = recorder or Recorder(is_blind=not detail.functions)
         self.hooks = HookRegistry(model, self.recorder, self.aside)
-        self.functions = FunctionCalls(self.recorder, materialise=detail.materialise) if detail.functions else None
+        self.functions: FunctionCalls | None = None
+        if detail.functions:
+            self.functions = FunctionCalls(self.recorder, materialise=detail.materialise, ops=detail.ops)
         self.ops = OpCalls(self.recorder) if detail.ops else None
         self.lifetime = ExitStack()
         self.seen_forward = False
