@@ -17,6 +17,7 @@ import statistics
 import sys
 import time
 import tracemalloc
+import warnings
 from typing import Any
 
 import torch
@@ -129,34 +130,40 @@ def ratios(times: dict[str, list[float]], by: str) -> dict[str, float | None]:
     }
 
 
-def speed(names: list[str], rounds: int, peers: bool) -> None:
-    """Print a table, in Markdown: the time of each way by that of the bare forward."""
-    rows: list[list[str]] = []
-    for name in names:
-        model, ids = gpt2(**MODELS[name])
-        with torch.no_grad():
-            calls = len(shapetrace.trace(model, ids, axes=False).calls)
-            times = measure(ways(model, ids), rounds)
-            others: dict[str, Way] = {"bare": lambda model=model, ids=ids: model(ids)}  # type: ignore[misc]
-            if peers:
-                others |= {peer: make(model, ids) for peer, (module, make) in PEERS.items() if is_installed(module)}
-            slow = ratios(measure(others, max(2, rounds // 8)), "bare")
-        found = ratios(times, "bare")
-        milliseconds = statistics.median(times["bare"]) * 1e3
-        each = ((found["traced"] or 0) - 1) * milliseconds * 1e3 / calls
-        cells = [f"{ratio:.2f}" for way, ratio in found.items() if way != "bare" and ratio is not None]
-        cells += [f"{ratios(times, 'no-op mode and hooks')['traced']:.2f}", f"{each:.1f}"]
+def row(name: str, rounds: int, peers: bool) -> None:
+    """Print a row of the table: the time of each way by that of the bare forward."""
+    model, ids = gpt2(**MODELS[name])
+    with torch.no_grad():
+        calls = len(shapetrace.trace(model, ids, axes=False).calls)
+        times = measure(ways(model, ids), rounds)
+        others: dict[str, Way] = {"bare": lambda: model(ids)}
         if peers:
-            cells += [
-                "not installed" if peer not in slow else "fails" if (ratio := slow[peer]) is None else f"{ratio:.1f}"
-                for peer in PEERS
-            ]
-        rows.append([f"{name} ({milliseconds:.1f} ms, {calls} calls)", *cells])
-        if len(rows) == 1:
-            head = [*(way for way in found if way != "bare"), "traced by no-op mode and hooks", "µs a call"]
-            head += PEERS if peers else []
-            print(f"| GPT-2, times the bare forward | {' | '.join(head)} |\n|---|{'---:|' * len(head)}")
-        print(f"| {' | '.join(rows[-1])} |", flush=True)
+            others |= {peer: make(model, ids) for peer, (module, make) in PEERS.items() if is_installed(module)}
+        slow = ratios(measure(others, max(2, rounds // 8)), "bare")
+    found = ratios(times, "bare")
+    milliseconds = statistics.median(times["bare"]) * 1e3
+    each = ((found["traced"] or 0) - 1) * milliseconds * 1e3 / calls
+    cells = [f"{name} ({milliseconds:.1f} ms, {calls} calls)"]
+    cells += [f"{ratio:.2f}" for way, ratio in found.items() if way != "bare" and ratio is not None]
+    cells += [f"{ratios(times, 'no-op mode and hooks')['traced']:.2f}", f"{each:.1f}"]
+    for peer in PEERS if peers else ():
+        ratio = slow.get(peer)
+        cells.append("not installed" if peer not in slow else "fails" if ratio is None else f"{ratio:.1f}")
+    print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def speed(names: list[str], rounds: int, peers: bool) -> None:
+    """Print a table in Markdown, each row from a process of its own: torchlens patches torch, and leaves it so."""
+    model, ids = gpt2(**MODELS["tiny"])
+    head = [*list(ways(model, ids))[1:], "traced by no-op mode and hooks", "µs a call", *(PEERS if peers else ())]
+    print(f"| GPT-2, times the bare forward | {' | '.join(head)} |\n|---|{'---:|' * len(head)}", flush=True)
+    for name in names:
+        pid = os.fork()
+        if pid == 0:
+            warnings.simplefilter("ignore")
+            row(name, rounds, peers)
+            os._exit(0)
+        os.waitpid(pid, 0)
 
 
 def memory() -> None:
