@@ -149,7 +149,7 @@ FULL = Trace(
                     "x",
                     Stats(0.5, 2.0, -1.0, 3.0, 1, 2),
                 )
-            },  # fmt: skip
+            },
             outputs={"": TensorMeta((2, 4), (8, 1), "float16", "cuda:0", "strided", False, 4, 7, 5)},
             literals={"1": "2.5", "2": "'cuda'", "device": "'cuda:0'"},
             written=(7,),
