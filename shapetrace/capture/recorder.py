@@ -44,10 +44,10 @@ class Recorder:
 
     is_quick = True
 
-    def __init__(self, *, is_blind: bool = False) -> None:
+    def __init__(self) -> None:
         self.names: dict[int, tuple[Callable[[], Any], str]] = {}
         self.thread = threading.get_ident()
-        self.is_blind = is_blind
+        self.is_blind = False
         self.restart()
 
     def restart(self) -> None:
