@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from . import files
 from .errors import FileError
-from .options import Output, Seed, Width, number, size
+from .options import Axes, Changes, Inputs, Output, Seed, Width, number, size
 from .schema import Trace
 from .streams import aside, complain, say
 from .valuation import Valued, values_of
@@ -17,6 +17,7 @@ from .valuation import Valued, values_of
 if TYPE_CHECKING:
     from .diff import Diff
     from .diff.divergence import ValuesDiff
+    from .targets import Request
 
 __all__ = ["diff"]
 
@@ -40,13 +41,17 @@ def diff(
     H: Annotated[str | None, size("H", "heads")] = None,
     F: Annotated[str | None, size("F", "feed-forward width")] = None,
     V: Annotated[str | None, size("V", "vocabulary")] = None,
+    G: Annotated[str | None, size("G", "key/value heads")] = None,
     L: Annotated[str | None, size("L", "layers")] = None,
+    set: Changes = None,
+    input: Inputs = None,
+    axes: Axes = "",
     all: Annotated[bool, typer.Option("--all", help="show what is the same, too")] = False,
     unified: Annotated[
         int | None,
         typer.Option("--unified", "-U", metavar="N", parser=number(0, 10_000), help="lines around each change; else 1"),
     ] = None,
-    exact: Annotated[bool, typer.Option("--exact", help="compare stride, contiguity, memory and device, too")] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="compare stride, contiguity and memory, too")] = False,
     only: Annotated[list[str] | None, typer.Option(metavar="FIELD", help="compare this alone; several times")] = None,
     ignore: Annotated[list[str] | None, typer.Option(metavar="FIELD", help="leave this out; several times")] = None,
     values: Annotated[
@@ -83,8 +88,8 @@ def diff(
     BEFORE and AFTER are trace files (.jsonl), or what `shapetrace run` takes; options of one side stand in brackets.
     Tensors correspond by name, role and place in the structure, never by shape.
 
-    FIELD is shape, axes, role, dtype, layout, class, made, error, layers, order or structure (what was added and
-    removed); with --exact also stride, contiguity, memory and device.
+    FIELD is shape, axes, role, dtype, layout, device (of a tensor that is not where its model is), class, made, error,
+    layers, order or structure (what was added and removed); with --exact also stride, contiguity and memory.
 
     With --values both run, on the inputs of BEFORE, and the first tensor whose value diverges is named. The weights are
     their own, made with the same seed; copied, they go by name and shape, and the rest by the order of equal shapes. A
@@ -98,12 +103,14 @@ def diff(
     fields = {"only": tuple(only or ()), "ignore": tuple(ignore or ())}
     chosen(**fields, exact=exact)  # refused before anything slow begins
     what = content(format, output)
-    letters = {"B": B, "T": T, "S": S, "C": C, "H": H, "F": F, "V": V, "L": L}
+    letters = {"B": B, "T": T, "S": S, "C": C, "H": H, "F": F, "V": V, "G": G, "L": L}
     options = tuple(f"--{letter}={text}" for letter, text in letters.items() if text is not None)
+    how = options, tuple(input or ()), tuple(set or ()), axes, seed
     by_value: dict[str, object] = {"--weights": weights, "--rtol": rtol, "--atol": atol}
     if values:
         refuse_with("--values", {"--exact": exact, "--only": only, "--ignore": ignore, "--unified": unified})
-        parted = values_of(Valued(before, after, options, seed, weights, rtol, atol))
+        requests = request(before, *how), request(after, *how)
+        parted = values_of(Valued(*requests, weights, rtol, atol))
         put(
             values_text(parted, what, all=all, width=width, is_file=output is not None),
             output,
@@ -111,7 +118,7 @@ def diff(
         )
         raise typer.Exit(1 if parted else 0)
     refuse_without("--values", by_value)
-    ours, theirs = side(before, options, seed), side(after, options, seed)
+    ours, theirs = side(before, *how), side(after, *how)
     found = compare(ours, theirs, exact=exact, **fields)
     text = rendered(found, what, all=all, context=unified, width=width, is_file=output is not None)
     put(text, output, f"{before} against {after}")
@@ -136,14 +143,22 @@ def refuse_without(option: str, others: dict[str, object]) -> None:
         raise typer.BadParameter(f"{', '.join(given)} {'goes' if len(given) == 1 else 'go'} with {option}.")
 
 
-def side(text: str, options: tuple[str, ...], seed: int) -> Trace:
+def side(text: str, *how: Any) -> Trace:
     """The trace that is in a file, or that comes of running a target. Options are of the target alone."""
     if text.endswith(".jsonl") or Path(text).is_file():
         return files.load(text)
-    from .targets import Request, record
+    from .targets import record
 
     with aside():
-        return record(Request(text, options, seed=seed))
+        return record(request(text, *how))
+
+
+def request(
+    target: str, options: tuple[str, ...], inputs: tuple[str, ...], changes: tuple[str, ...], axes: str, seed: int
+) -> Request:
+    from .targets import Request, Way
+
+    return Request(target, options, inputs, seed=seed, axes=axes, way=Way(changes))
 
 
 def content(format: str | None, output: Path | None) -> str:

@@ -12,25 +12,24 @@ from .streams import aside
 
 if TYPE_CHECKING:
     from .diff.divergence import ValuesDiff
+    from .targets import Request
     from .values import Side, Weights
 
 __all__ = ["Valued", "values_of"]
 
 
 class Valued(msgspec.Struct, frozen=True):
-    """What to compare, as it was written: two targets, and the options of both."""
+    """What to compare, and how."""
 
-    before: str
-    after: str
-    options: tuple[str, ...]
-    seed: int
+    before: Request
+    after: Request
     weights: str | None
     rtol: float | None
     atol: float | None
 
 
 def values_of(asked: Valued) -> ValuesDiff:
-    for text in (asked.before, asked.after):
+    for text in (asked.before.target, asked.after.target):
         if text.endswith(".jsonl") or Path(text).is_file():
             raise TargetError(f"{text} is a trace, which holds no values; --values runs two models")
     from .targets.blame import blame
@@ -39,25 +38,25 @@ def values_of(asked: Valued) -> ValuesDiff:
 
     with aside():
         weights = weights_of(asked.weights)
-        before, here = side(asked, asked.before)
-        after, there = side(asked, asked.after)
+        before, here = side(asked.before)
+        after, there = side(asked.after)
         with (
             importable(here),
             importable(there),
-            blame(f"{asked.before} against {asked.after}: one of them raised this when it was run"),
+            blame(f"{asked.before.target} against {asked.after.target}: one of them raised this when it was run"),
         ):
             return compare(
-                before, after, weights=weights, rtol=asked.rtol, atol=asked.atol, seed=asked.seed, refill=True
+                before, after, weights=weights, rtol=asked.rtol, atol=asked.atol, seed=asked.before.seed, refill=True
             )
 
 
-def side(asked: Valued, target: str) -> tuple[Side, Path | None]:
+def side(request: Request) -> tuple[Side, Path | None]:
     """The model of a target and its inputs, and where it can import from while it runs. It is made alone: of two files
     of one name, each beside its model, both are imported."""
-    from .targets import Request, made, sources
+    from .targets import made, sources
     from .values import Inputs, Side
 
-    with made(Request(target, asked.options, seed=asked.seed)) as (place, ready):
+    with made(request) as (place, ready):
         return Side(ready.model, Inputs(ready.args, ready.kwargs), place.target, sources(ready)), place.folder
 
 

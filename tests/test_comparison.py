@@ -137,6 +137,13 @@ def test_what_a_file_says_is_shown_in_an_error_and_not_obeyed(run: Run) -> None:
     assert r"the trace of \x1b[31mgpt and that of gpt" in err
 
 
+def test_options_of_a_target_are_those_of_both_sides(run: Run) -> None:
+    linear = "torch.nn:Linear[in_features=8,out_features={}]"
+    status, out, _ = run(linear.format(4), linear.format(5), "--input", "float32[B=2, 8]")
+    assert (status, "(2,4) → (2,5)" in out) == (1, True)
+    assert run("gpt[G=1]", "gpt", "--G", "1")[0] == 0
+
+
 def test_fields_are_chosen(run: Run) -> None:
     assert run(GPT, POSTLN, "--only", "shape", "--only", "axes")[0] == 0
     assert run(GPT, POSTLN, "--ignore", "role")[1].endswith("2 moved · 1 removed · 37 same\n")

@@ -13,6 +13,7 @@ from collections.abc import Collection
 
 import msgspec
 
+from ..errors import ShapetraceError
 from ..schema import Trace
 from .changes import Change, Diff, Line, Sizes
 from .fields import Comparer, chosen, refuse
@@ -29,11 +30,15 @@ def compare(
 ) -> Diff:
     """What differs between two traces.
 
-    exact          also stride, contiguity, memory and device, which are comparable on one device and torch version
-    only, ignore   of the fields: shape, axes, role, dtype, layout, class, made, error, layers, order, structure
+    exact          also stride, contiguity and memory, which are comparable on one device and torch version
+    only, ignore   of the fields: shape, axes, role, dtype, layout, device (of a tensor that is not where its model is),
+                   class, made, error, layers, order, structure
 
     Raises `ShapetraceError` for a field that is not there, and for traces that are not comparable exactly.
     """
+    for trace in (before, after):
+        if not isinstance(trace, Trace):
+            raise ShapetraceError(f"traces are compared, not {type(trace).__name__}; shapetrace.load reads one")
     fields = chosen(only, ignore, exact=exact)
     if exact:
         refuse(before, after)

@@ -16,8 +16,21 @@ __all__ = ["ALWAYS", "EXACT", "Comparer", "Fields", "chosen", "refuse"]
 Fields = dict[str, tuple[object, object]]
 """Name of what differs -> what it is before, and after."""
 
-ALWAYS = ("shape", "axes", "role", "dtype", "layout", "class", "made", "error", "layers", "order", "structure")
-EXACT = ("stride", "contiguity", "memory", "device")
+ALWAYS = (
+    "shape",
+    "axes",
+    "role",
+    "dtype",
+    "layout",
+    "device",
+    "class",
+    "made",
+    "error",
+    "layers",
+    "order",
+    "structure",
+)
+EXACT = ("stride", "contiguity", "memory")
 """What is compared: what is the same on every machine, and what is only comparable on one."""
 
 
@@ -64,6 +77,7 @@ class Comparer:
         self.fields = fields
         self.before, self.after = before.sizes, after.sizes
         self.sizes = differing(before.sizes, after.sizes)
+        self.before_device, self.after_device = before.device, after.device
         self.has_axes = all(is_named(trace) for trace in (before, after))
         self.memory = [memory(trace) if "memory" in fields else [] for trace in (before, after)]
         self.known: dict[tuple[object, ...], tuple[Fields, tuple[str, ...]]] = {}
@@ -109,7 +123,8 @@ class Comparer:
         if before.shape == after.shape or not (before.is_contiguous and after.is_contiguous):
             said["stride"] = (before.stride, after.stride)
         said["contiguity"] = (before.is_contiguous, after.is_contiguous)
-        said["device"] = (before.device, after.device)
+        if self.before_device and self.after_device:
+            said["device"] = (apart(before.device, self.before_device), apart(after.device, self.after_device))
         return self.differ(said), letters
 
     def explaining(self, before: TensorMeta, after: TensorMeta) -> tuple[str, ...]:
@@ -127,6 +142,11 @@ class Comparer:
         account = self.memory[side][place.at]
         made = account.steps.get(place.key) if place.part == "outputs" else None
         return None if made is None else made.kind
+
+
+def apart(device: str, usual: str) -> str | None:
+    """The device of a tensor that is not where its model is: that a model runs elsewhere is said in the head."""
+    return None if device == usual else device
 
 
 def told(tensor: TensorMeta) -> tuple[object, ...]:

@@ -22,11 +22,15 @@ class Key(NamedTuple):
     form: int
     holds: frozenset[str]
     aim: str
+    is_bound: bool = False
+    """Whether a module of this very name and class is on both sides, once."""
 
 
 def score(one: Key, other: Key) -> int:
     """How much speaks for two items being the same; 0 if nothing that counts does."""
     if "shell" in one.kind + other.kind:
+        return 0
+    if (one.is_bound or other.is_bound) and (one.word, one.cls) != (other.word, other.cls):
         return 0
     word = one.kind != "function" and other.kind != "function" and one.word == other.word
     role = 10 if one.role and one.role == other.role else 8 if alike(one.role, other.role) else 0

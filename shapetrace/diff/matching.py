@@ -10,7 +10,7 @@ import msgspec
 
 from .items import Item
 
-__all__ = ["Match", "Pairs", "displaced", "merged"]
+__all__ = ["Match", "Pairs", "displaced", "merged", "named"]
 
 Pairs = list[tuple[int, int]]
 """Positions in two lists."""

@@ -8,7 +8,8 @@ taken apart: what is in it is paired as if it stood there itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
 
 import msgspec
 
@@ -16,7 +17,7 @@ from ..schema import Trace
 from .alignment import align
 from .items import INDEX, Item, Place, Side, aimed
 from .likeness import Key, is_later, score
-from .matching import Match, Pairs, displaced, merged
+from .matching import Match, Pairs, displaced, merged, named
 
 __all__ = ["Pairing", "inner"]
 
@@ -75,22 +76,26 @@ class Pairing:
         return sorted((a, b) for b, a in found), sorted((a, b) for b, a in moved)
 
     def found(self, ours: list[Item], theirs: list[Item]) -> tuple[Pairs, Pairs]:
+        bound = names_once(ours) & names_once(theirs)
         left, right = (
-            [self.number(item, self.before) for item in ours],
-            [self.number(item, self.after) for item in theirs],
+            [self.number(item, self.before, bound) for item in ours],
+            [self.number(item, self.after, bound) for item in theirs],
         )
         pairs = align(left, right, self.score)
-        pairs = sorted([*pairs, *self.alone(ours, theirs, pairs)])
+        pairs = sorted([*pairs, *self.alone(ours, theirs, pairs, bound)])
         return pairs, displaced(ours, theirs, pairs)
 
-    def alone(self, ours: list[Item], theirs: list[Item], pairs: Pairs) -> Iterator[tuple[int, int]]:
+    def alone(
+        self, ours: list[Item], theirs: list[Item], pairs: Pairs, bound: Set[object]
+    ) -> Iterator[tuple[int, int]]:
         """Steps of other names and classes that are the only ones of their kind between what corresponds.
 
         Modules with parameters are one kind, modules without them and functions the others.
         """
         a = b = 0
         for next_a, next_b in [*pairs, (len(ours), len(theirs))]:
-            left, right = self.kinds(ours, a, next_a, self.before), self.kinds(theirs, b, next_b, self.after)
+            left = self.kinds(ours, a, next_a, self.before, bound)
+            right = self.kinds(theirs, b, next_b, self.after, bound)
             for kind in left:
                 if len(left[kind]) == len(right.get(kind, ())) == 1:
                     one, other = left[kind][0], right[kind][0]
@@ -98,18 +103,18 @@ class Pairing:
                         yield one, other
             a, b = next_a + 1, next_b + 1
 
-    def kinds(self, items: list[Item], start: int, stop: int, side: Side) -> dict[str, list[int]]:
+    def kinds(self, items: list[Item], start: int, stop: int, side: Side, bound: Set[object]) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
         for place in range(start, stop):
             item = items[place]
-            if not item.is_scope and not item.is_shell:
+            if not item.is_scope and not item.is_shell and named(item) not in bound:
                 kind = "function" if item.call.kind != "module" else f"weights: {side.weights[item.place.at] > 0}"
                 found.setdefault(kind, []).append(place)
         return found
 
     # Keys
 
-    def number(self, item: Item, side: Side) -> int:
+    def number(self, item: Item, side: Side, bound: Set[object]) -> int:
         index, part, place = item.place
         call = item.call
         is_module = call.kind == "module" and part == "call"
@@ -119,7 +124,18 @@ class Pairing:
         word = INDEX.sub("*", item.name) if is_module else place
         variable = next(iter(call.variables.values()), "") if part == "call" else call.variable(place) or ""
         holds = side.holds[index] if item.is_scope else frozenset[str]()
-        key = Key(kind, word, word != item.name, item.role, variable, call.name, side.forms[index], holds, item.aim)
+        key = Key(
+            kind,
+            word,
+            word != item.name,
+            item.role,
+            variable,
+            call.name,
+            side.forms[index],
+            holds,
+            item.aim,
+            named(item) in bound,
+        )
         number = self.numbers.setdefault(key, len(self.numbers))
         if number == len(self.keys):
             self.keys.append(key)
@@ -130,6 +146,13 @@ class Pairing:
         if both not in self.scores:
             self.scores[both] = score(self.keys[one], self.keys[other])
         return self.scores[both]
+
+
+def names_once(items: Sequence[Item]) -> set[object]:
+    """By what modules that stand here once, and under a name that is no index, are called: these pair with no other."""
+    modules = (item for item in items if item.place.part == "call" and item.call.kind == "module")
+    count = Counter(named(item) for item in modules if not item.is_shell and not INDEX.search(item.name))
+    return {name for name, number in count.items() if number == 1}
 
 
 def inner(item: Item) -> str:

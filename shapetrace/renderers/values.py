@@ -38,7 +38,8 @@ def head(found: ValuesDiff, width: int) -> Iterator[Text]:
 def body(found: ValuesDiff, style: Style) -> Iterator[Text]:
     first = found.first
     if first is not None:
-        yield Text.assemble(("!   ", "bold red"), (f"{named(first)}  {form(first)}", "bold red"))
+        for sign, part in zip_longest("!", wrap(f"{named(first)}  {form(first)}", style.columns - 4), fillvalue=" "):
+            yield Text(f"{sign}   {part}", "bold red")
         for text in [*measured(first), *beside(found)]:
             yield from (Text(f"      {part}") for part in wrap(text, style.columns - 6))
     yield from (Text(f"    {text}", "yellow") for text in strange(found))

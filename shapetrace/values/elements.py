@@ -28,14 +28,22 @@ def comparable(before: Tensor, after: Tensor) -> bool:
 
 
 def arranged(after: Tensor, like: Tensor, ours: Axes, theirs: Axes) -> Tensor:
-    """`after` with its dims in the order of before, where both have the same axes and each once; and with as many dims
-    of size 1 in front as `like`, the tensor before, has."""
+    """`after` with its dims in the order of before, where both have the same axes and each once; taken apart or put
+    together as they are there, "B·H" and "B", "H"; and with as many dims of size 1 in front as `like`, of before.
+    """
     is_other_order = ours != theirs and sorted(map(str, ours)) == sorted(map(str, theirs))
     if is_other_order and len(set(ours)) == len(ours) and all(type(axis) is str for axis in ours):
         return after.permute([theirs.index(axis) for axis in ours])
+    if after.dim() != like.dim() and after.numel() == like.numel() and factors(ours) == factors(theirs):
+        return after.reshape(like.shape)
     if after.dim() != like.dim() and stripped(after) == stripped(like):
         return after.reshape(like.shape)
     return after
+
+
+def factors(axes: Axes) -> list[str | int]:
+    """What the elements run through, from the outermost on, however it is put together into dims."""
+    return [factor for axis in axes for factor in (axis.split("·") if isinstance(axis, str) else [axis])]
 
 
 def stripped(tensor: Tensor) -> list[int]:

@@ -96,6 +96,12 @@ class Runs:
 
     def found(self) -> ValuesDiff:
         """What came of it, once both have run."""
+        if all(out is None for out in self.outcomes.values()):
+            count = len(self.outcomes)
+            raise ShapetraceError(
+                f"{self.before.target} and {self.after.target}: of {count} tensors that correspond none has values "
+                "that can be compared: they are weightless, or of other shapes"
+            )
         same = {a for (a, _), out in self.outcomes.items() if out is True}
         vain = without_effect(self.before, self.ours, same)
         apart_ = [(a, out) for (a, _), out in sorted(self.outcomes.items()) if isinstance(out, Divergence)]

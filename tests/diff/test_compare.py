@@ -217,6 +217,19 @@ def test_a_field_that_differs_is_told(other: dict[str, str], said: str) -> None:
     assert compare(before, after, only=["shape", name])
 
 
+def test_a_tensor_that_is_not_where_its_model_is_differs_and_a_model_that_is_elsewhere_does_not() -> None:
+    here, there, apart = (TensorMeta((2, 8), device=device) for device in ("cpu", "cuda:0", "cpu"))
+    before, after = one(here, torch="2.13.0", device="cpu"), one(there, torch="2.13.0", device="cuda:0")
+    assert told(compare(before, after)) == []
+    assert told(compare(after, one(apart, torch="2.13.0", device="cuda:0"))) == ["changed y device None → cpu"]
+    assert told(compare(after.portable(), one(apart, torch="2.13.0", device="cuda:0"))) == []
+
+
+def test_what_is_no_trace_is_refused() -> None:
+    with pytest.raises(ShapetraceError, match=r"traces are compared, not str; shapetrace\.load reads one"):
+        compare(one(LAID_OUT), "gpt.jsonl")  # type: ignore[arg-type]
+
+
 def test_strides_memory_and_devices_are_compared_exactly_and_not_otherwise() -> None:
     turned = msgspec.structs.replace(LAID_OUT, stride=(1, 2), is_contiguous=False)
     before, after = (one(tensor, torch="2.13.0", device="cpu") for tensor in (LAID_OUT, turned))

@@ -131,6 +131,20 @@ def test_a_neighbour_that_goes_to_the_other_side_has_moved(nodes: list[Node], da
     assert [change.kind for change in compare(trace_of(*nodes), trace_of(*turned)).changes] == ["moved"]
 
 
+@given(st.permutations("abcde"), st.permutations("abcde"))
+def test_whatever_the_order_modules_are_known_by_their_names(before: list[str], after: list[str]) -> None:
+    """They have moved, whatever they are assigned to, and are of other classes each."""
+
+    def net(names: list[str]) -> Trace:
+        return trace_of(*(Node(name, (2, 8), "x", (), cls=f"Layer{name}") for name in names))
+
+    found = compare(net(before), net(after)).changes
+    assert {change.kind for change in found} <= {"moved"}
+    assert [(each.before.name, each.after.name) for each in found if each.before and each.after] == [
+        (each.before.name, each.before.name) for each in found if each.before
+    ]
+
+
 @given(LISTS, st.data())
 def test_another_shape_is_one_change_and_nothing_else(nodes: list[Node], data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(nodes) - 1))

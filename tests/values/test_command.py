@@ -34,6 +34,7 @@ def broken():
     net = Net("x")
     net.linear.weight.data.fill_(torch.nan)
     return net, (), {"x": torch.ones(2, 3)}
+def nowhere(): return Net("x").to("meta"), (), {"x": torch.ones(2, 3, device="meta")}
 def failing(): return Net("x"), (), {"z": torch.zeros(2, 3)}
 
 def port(before, after):
@@ -137,6 +138,15 @@ def test_what_is_not_finite_is_text_in_json(run: Run) -> None:
     assert found["strange"][1]["nan"]["by"] == "linear"
     assert found["diverging"][0]["apart"]["absolute"]["after"] == "nan"
     assert found["diverging"][0]["apart"]["absolute"]["difference"] == "inf"
+
+
+def test_where_nothing_can_be_compared_that_is_trouble(run: Run) -> None:
+    status, out, err = run("nets.py:old", "nets.py:nowhere", "--values")
+    assert (status, out) == (2, "")
+    assert err == (
+        "shapetrace: nets.py:old and nets.py:nowhere: of 3 tensors that correspond none has values that can be "
+        "compared: they are weightless, or of other shapes\n"
+    )
 
 
 def test_a_model_that_raises_is_trouble(run: Run) -> None:
