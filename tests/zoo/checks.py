@@ -118,7 +118,8 @@ def roles(s: Subject) -> Verdict:
     for name in HIDDEN_STATES:
         states = list(returned(s.trace, name))
         for index, (key, tensor) in enumerate(states):
-            allowed = {"residual", "token_embedding" if index == 0 else "", "norm" if key == states[-1][0] else ""}
+            is_last = key.partition("]")[0] == states[-1][0].partition("]")[0]
+            allowed = {"residual", "token_embedding" if index == 0 else "", "norm" if is_last else ""}
             wrong += [f"{key} is {found(known, tensor)}"] * (not known.get(tensor.number, set()) & allowed)
     for name in ("logits", "loss"):
         for key, tensor in returned(s.trace, name):

@@ -84,7 +84,7 @@ class Modules:
             module = smallest
         if kind is None or module < 0 or module in self.calls:
             return
-        if self.sums.get(module, 0) <= 4 and self.attended.get(module, 0) <= 2:
+        if self.sums.get(module, 0) <= 6 and self.attended.get(module, 0) <= 2:
             self.set(module, kind, branch.start)
 
     def kind(self, branch: Branch) -> str | None:
@@ -93,7 +93,12 @@ class Modules:
             return None
         if x.norm_of is not None and unscaled(x.norm_of) in begins:
             return "pre-LN block"
-        return "post-LN block" if x in begins and branch.total.at in self.normed else None
+        if x not in begins:
+            return None
+        if branch.total.at in self.normed:
+            return "post-LN block"
+        is_normed = any(unscaled(given).norm_of is not None for given in branch.total.inputs if given is not x)
+        return "res-post-norm block" if is_normed else None
 
     def set(self, module: int, role: str, x: Node | None) -> None:
         self.calls[module] = role

@@ -6,10 +6,10 @@ import math
 
 from .embeddings import is_token_lookup
 from .flow import Flow, Node
-from .forms import is_projection
-from .functions import CASTS, LAYOUTS, LOSSES, PARTS, QUOTIENTS, SHAPING, SUMS, TIMES
+from .forms import base, is_projection, projected, uncut
+from .functions import CASTS, JOINS, LAYOUTS, LOSSES, PARTS, QUOTIENTS, SHAPING, SUMS, TIMES
 
-__all__ = ["logits", "losses"]
+__all__ = ["last_norm", "logits", "losses"]
 
 
 def losses(flow: Flow) -> list[tuple[Node, Node | None]]:
@@ -44,20 +44,31 @@ def unflattened(node: Node, flow: Flow) -> Node | None:
 
 
 def logits(flow: Flow) -> list[Node]:
-    """Where there is no loss: a projection that the model hands out, as wide as a table of tokens is long."""
+    """Where there is no loss: a projection that the model hands out, as wide as a table of tokens is long; or one less,
+    for a token that only ever begins or pads."""
     tables = {node.inputs[1].shape[0] for node in flow.nodes if is_token_lookup(node)}
-    handed = [node for node in flow.nodes if node.at in flow.handed]
-    return [node for node in handed if len(node.shape) >= 3 and node.shape[-1] in tables and is_projected(node)]
+    wide = {length - less for length in tables for less in (0, 1)}
+    handed = [node for node in flow.nodes if node.at in flow.handed and len(node.shape) >= 3]
+    return [node for node in handed if node.shape[-1] in wide and projection(node) is not None]
 
 
-CAPPING = LAYOUTS | CASTS | TIMES | QUOTIENTS | SUMS | PARTS | frozenset({"tanh", "clamp"})
+def last_norm(scores: Node) -> Node | None:
+    """What logits are a projection of, if that is a norm."""
+    found = projection(scores)
+    before = None if found is None else uncut(base(projected(found)))
+    return None if before is None or before.norm_of is None else before
 
 
-def is_projected(node: Node) -> bool:
+CAPPING = LAYOUTS | CASTS | TIMES | QUOTIENTS | SUMS | PARTS | JOINS | frozenset({"tanh", "clamp"})
+
+
+def projection(scores: Node) -> Node | None:
+    """The projection that they were before they were scaled, capped and laid out."""
+    node = scores
     for _ in range(16):
         if is_projection(node):
-            return True
+            return node
         if node.name not in CAPPING or not node.inputs:
-            return False
+            return None
         node = next((given for given in node.inputs if given.is_data), node.inputs[0])
-    return False
+    return None
