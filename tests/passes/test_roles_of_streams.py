@@ -259,6 +259,21 @@ def test_logits_that_the_model_gives_a_part_of_are_logits_there_too() -> None:
     assert said(traced(Ahead(Block(Gated())), IDS))[-3:] == ["ahead: logits", "logits: logits", "output[1]: loss"]
 
 
+def test_the_loss_of_an_alignment_is_one_and_what_it_was_given_are_logits() -> None:
+    class Heard(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Linear(8, 9)
+
+        def forward(self, x: Tensor, labels: Tensor) -> Tensor:
+            logits = self.head(x)
+            log_probs = logits.log_softmax(-1).transpose(0, 1)
+            loss = F.ctc_loss(log_probs, labels, torch.tensor([4, 4]), torch.tensor([2, 2]))
+            return loss
+
+    assert said(traced(Heard(), X, torch.randint(1, 9, (2, 2)))) == ["logits: logits", "loss: loss"]
+
+
 # Blocks
 
 

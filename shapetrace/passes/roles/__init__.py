@@ -23,7 +23,7 @@ ffn_hidden     what the last projection of a feed-forward is given
 ffn_out        and what it makes of it
 token_embedding, position_embedding   where they are added up; the stream of a model with rotations begins as the first
 rotation       the tables of cosines and sines that queries and keys are multiplied with
-logits, loss   of cross entropy; without a loss, the result that is as wide as the table of tokens is long
+logits, loss   of cross entropy, or of CTC; without a loss, the result that is as wide as the table of tokens is long
 
 A tensor has one role, on one record: where the code names it (see `Places`). A call has the role of what it does:
 "self-attention", "causal self-attention", "cross-attention", "feed-forward", "pre-LN block", "post-LN block", and
