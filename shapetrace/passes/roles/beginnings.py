@@ -12,7 +12,8 @@ __all__ = ["beginnings"]
 
 
 def beginnings(flow: Flow, within: Container[int]) -> list[Node]:
-    """One for each lookup of tokens: of an encoder, of a decoder.
+    """One for each lookup of tokens: of an encoder, of a decoder. The states of a recurrent model are no stream: they
+    hold one token each.
 
     within   places in the flow of what is no sum of the stream
     """
@@ -24,7 +25,8 @@ def beginnings(flow: Flow, within: Container[int]) -> list[Node]:
         for total in sums if descended else ():
             for value, branch in (total.inputs, total.inputs[::-1]):
                 start = carried(value)
-                if start.at in descended and (first is None or start.at < first.at) and is_worked_on(start, branch):
+                is_earlier = len(start.shape) > 2 and (first is None or start.at < first.at)
+                if is_earlier and start.at in descended and is_worked_on(start, branch):
                     first = start
         if first is not None:
             found[first.at] = first
