@@ -10,7 +10,7 @@ import shapetrace
 from shapetrace.models.gpt import gpt
 from shapetrace.passes.roles import name_roles
 from shapetrace.targets import Request, record
-from tests.passes.parts import HEADS, SOURCE, Heads, X, counts, kinds, one, reference, said, traced
+from tests.passes.parts import HEADS, SOURCE, Einsum, Gated, Heads, X, counts, kinds, one, reference, said, traced
 
 
 def test_a_gpt_is_named_from_its_tokens_to_its_loss() -> None:
@@ -142,6 +142,25 @@ def test_where_the_norm_stands_is_told_from_the_flow(norm_first: bool, kind: str
     assert kinds(trace)[0] == f"TransformerEncoderLayer: {kind}"
     assert [one(trace, role).shape for role in ("ffn_hidden", "ffn_out")] == [(2, 4, 16), (2, 4, 8)]
     assert len(trace.roles("norm")) == (2 if norm_first else 0)
+
+
+def test_two_layers_in_one_module_are_no_block_unless_there_are_others_like_it() -> None:
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attend = nn.ModuleList(Einsum() for _ in range(2))
+            self.feed = nn.ModuleList(Gated() for _ in range(2))
+            self.norms = nn.ModuleList(nn.LayerNorm(8) for _ in range(4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            for layer in (0, 1):
+                x = x + self.attend[layer](self.norms[layer](x))
+                x = x + self.feed[layer](self.norms[2 + layer](x))
+            return x
+
+    assert "Both: pre-LN block" not in kinds(traced(Both(), X))
+    two = kinds(traced(nn.Sequential(Both(), Both()), X))
+    assert [kind for kind in two if "block" in kind] == ["0: pre-LN block", "1: pre-LN block"]
 
 
 def test_ops_alone_are_enough() -> None:
