@@ -18,6 +18,7 @@ from shapetrace.targets import Request, record
 HEADS = ["q", "k", "v", "scores", "weights", "head_output", "concat", "attn_out"]
 X = torch.randn(2, 4, 8)
 SOURCE = torch.randn(2, 3, 8)
+IDS = torch.randint(9, (2, 4))
 
 
 def traced(model: nn.Module, *inputs: Tensor, **keywords: object) -> Trace:
@@ -111,3 +112,19 @@ class Scan(nn.Module):
             state = decay[:, t] * state + u[:, t]
             states.append(state)
         return x + self.out(torch.stack(states, 1) * F.silu(gate))
+
+
+class Language(nn.Module):
+    """Tokens, blocks, a norm, logits and their loss."""
+
+    def __init__(self, *blocks: nn.Module) -> None:
+        super().__init__()
+        self.table, self.blocks = nn.Embedding(9, 8), nn.ModuleList(blocks)
+        self.norm, self.head = nn.LayerNorm(8), nn.Linear(8, 9)
+
+    def forward(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        x = self.table(ids)
+        for block in self.blocks:
+            x = block(x)
+        logits = self.head(self.norm(x))
+        return logits, F.cross_entropy(logits.flatten(0, 1), ids.flatten())

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tests.passes.parts import HEADS, Block, Einsum, Gated, Scan, X, counts, kinds, said, traced
+from tests.passes.parts import HEADS, IDS, Block, Einsum, Gated, Language, Scan, X, counts, kinds, said, traced
 
 
 class Mixture(nn.Module):
@@ -65,25 +65,6 @@ def test_a_scan_beside_attention_is_part_of_the_stream_and_no_feed_forward() -> 
 
 
 # Without attention
-
-
-IDS = torch.randint(9, (2, 4))
-
-
-class Language(nn.Module):
-    """Tokens, blocks, a norm, logits and their loss."""
-
-    def __init__(self, *blocks: nn.Module) -> None:
-        super().__init__()
-        self.table, self.blocks = nn.Embedding(9, 8), nn.ModuleList(blocks)
-        self.norm, self.head = nn.LayerNorm(8), nn.Linear(8, 9)
-
-    def forward(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        x = self.table(ids)
-        for block in self.blocks:
-            x = block(x)
-        logits = self.head(self.norm(x))
-        return logits, F.cross_entropy(logits.flatten(0, 1), ids.flatten())
 
 
 class Fourier(nn.Module):
@@ -150,6 +131,11 @@ def test_a_model_of_tokens_has_a_stream_also_where_nothing_attends(block: type[n
         "logits: logits",
         "output[1]: loss",
     ]
+
+
+def test_tokens_that_are_mixed_with_the_one_before_are_not_the_stream() -> None:
+    found = said(traced(Language(Shifted(), Shifted()), IDS))
+    assert [line for line in found if "residual" in line] == ["x: residual"] * 2
 
 
 def test_a_recurrent_model_of_tokens_has_no_stream() -> None:
@@ -240,41 +226,52 @@ def test_several_streams_side_by_side_are_mixed_before_they_are_added_to() -> No
     ]
 
 
-def test_the_norm_of_some_of_the_tokens_is_one_of_the_stream() -> None:
-    class Last(Language):
-        def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
-            x = self.blocks[0](self.table(ids))
-            last = self.norm(x[:, -1])
-            return self.head(last)  # type: ignore[no-any-return]
+class ByHand(nn.Module):
+    """LayerNorm, written out."""
 
-    assert "last: norm" in said(traced(Last(Block(Gated())), IDS))
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(8)), nn.Parameter(torch.zeros(8))
 
-
-def test_logits_that_the_model_gives_a_part_of_are_logits_there_too() -> None:
-    class Ahead(Language):
-        """Predicts the next two tokens."""
-
-        def forward(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-            ahead = self.head(torch.stack([self.norm(self.blocks[0](self.table(ids)))] * 2, 1))
-            logits = ahead[:, 0]
-            return logits, F.cross_entropy(ahead.flatten(0, 2), ids.repeat(1, 2).flatten())
-
-    assert said(traced(Ahead(Block(Gated())), IDS))[-3:] == ["ahead: logits", "logits: logits", "output[1]: loss"]
+    def forward(self, x: Tensor) -> Tensor:
+        centred = x - x.mean(-1, keepdim=True)
+        normed = centred / (centred.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+        return self.weight * normed + self.bias
 
 
-def test_the_loss_of_an_alignment_is_one_and_what_it_was_given_are_logits() -> None:
-    class Heard(nn.Module):
+def test_weight_and_bias_of_a_norm_written_by_hand_are_part_of_it() -> None:
+    class PostLN(Block):
+        def __init__(self) -> None:
+            super().__init__(Gated())
+            self.norm_1, self.norm_2 = ByHand(), ByHand()
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = self.norm_1(x + self.attention(x))
+            x = self.norm_2(x + self.feed_forward(x))
+            return x
+
+    trace = traced(PostLN(), X)
+    assert kinds(trace)[0] == "PostLN: post-LN block"
+    assert [line for line in said(trace) if "residual" in line or "norm" in line] == [
+        "add: residual",
+        "x: residual",
+        "add: residual",
+        "x: residual",
+    ]
+
+
+def test_a_stream_that_is_written_to_in_part_goes_on() -> None:
+    class Parts(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.head = nn.Linear(8, 9)
+            self.one, self.two = Block(Gated()), Block(Gated())
 
-        def forward(self, x: Tensor, labels: Tensor) -> Tensor:
-            logits = self.head(x)
-            log_probs = logits.log_softmax(-1).transpose(0, 1)
-            loss = F.ctc_loss(log_probs, labels, torch.tensor([4, 4]), torch.tensor([2, 2]))
-            return loss
+        def forward(self, x: Tensor) -> Tensor:
+            x = self.one(x)
+            x[:, 1:] += 1.0
+            return x + self.two.feed_forward(self.two.norm_2(x))  # type: ignore[no-any-return]
 
-    assert said(traced(Heard(), X, torch.randint(1, 9, (2, 2)))) == ["logits: logits", "loss: loss"]
+    assert said(traced(Parts(), X))[-1] == "output: residual"
 
 
 # Blocks

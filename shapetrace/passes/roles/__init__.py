@@ -3,7 +3,8 @@
 Attention is a softmax over a product of two activations whose result goes into a product with a third, or torch's
 fused function. A softmax over a projection (logits, a router, pooling), or one whose result meets only a parameter,
 is none. The stream is found from attention, or from tokens: it begins at the first value of theirs to which something
-made of it is added. So a model of tokens has one also if nothing attends; any other has no more than logits and loss.
+made of it is added. So a model of tokens has one also if nothing attends; any other has no more than logits and loss,
+and the embedding of what its logits choose from: what else is looked up in a table need not be a token.
 
 x              what a module is given that attends or feeds forward, or a block of both; on its input
 q, k, v        what enters the products, split by heads, [B, H, T, D]; after norm and rotation, before k is turned and,
@@ -45,7 +46,7 @@ from .forms import given_out
 from .functions import FUSED, LOOKUPS, LOSSES, SOFTMAX, short_name
 from .modules import Modules
 from .places import Places
-from .results import last_norm, logits, losses
+from .results import is_said, last_norm, logits, losses
 from .stream import Stream, stream
 
 __all__ = ["name_roles"]
@@ -61,7 +62,7 @@ def name_roles(trace: Trace) -> Trace:
         for one in found:
             roles.of_attention(one)
         made = stream(flow, found)
-        roles.of_ends(found)
+        roles.of_ends(found, made)
         roles.of_stream(made)
         return roles.applied(trace, Modules(flow, found, made), found)
 
@@ -103,14 +104,15 @@ class Roles:
         self.give(one.concat, "concat")
         self.give(one.attn_out, "attn_out")
 
-    def of_ends(self, found: list[Attention]) -> None:
+    def of_ends(self, found: list[Attention], made: Stream) -> None:
         ends = losses(self.flow)
         for loss, _ in ends:
             self.give(loss, "loss")
         self.logits = [scores for _, scores in ends if scores is not None] or logits(self.flow)
         for node in self.logits:
             self.give_all(node, "logits", (-1,))
-        embedded = tokens(self.flow)
+        is_transformer = bool(found or made.values)
+        embedded = [node for node in tokens(self.flow) if is_transformer or is_said(node, self.logits)]
         for node in embedded:
             self.give_all(node, "token_embedding", (0, -1))
         for node in positions(embedded):

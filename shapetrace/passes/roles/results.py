@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
-from .embeddings import is_token_lookup
+from .embeddings import is_token_lookup, rows
 from .flow import Flow, Node
-from .forms import base, is_projection, projected, uncut
+from .forms import base, is_projection, projected, uncut, width
 from .functions import CASTS, JOINS, LAYOUTS, LOSSES, PARTS, QUOTIENTS, SHAPING, SUMS, TIMES
+from .products import is_mixing
 
-__all__ = ["last_norm", "logits", "losses"]
+__all__ = ["is_said", "last_norm", "logits", "losses"]
 
 
 def losses(flow: Flow) -> list[tuple[Node, Node | None]]:
@@ -46,10 +47,16 @@ def unflattened(node: Node, flow: Flow) -> Node | None:
 def logits(flow: Flow) -> list[Node]:
     """Where there is no loss: a projection that the model hands out, as wide as a table of tokens is long; or one less,
     for a token that only ever begins or pads."""
-    tables = {node.inputs[1].shape[0] for node in flow.nodes if is_token_lookup(node)}
-    wide = {length - less for length in tables for less in (0, 1)}
+    lookups = [node for node in flow.nodes if is_token_lookup(node)]
     handed = [node for node in flow.nodes if node.at in flow.handed and len(node.shape) >= 3]
-    return [node for node in handed if node.shape[-1] in wide and projection(node) is not None]
+    return [
+        node for node in handed if any(is_said(lookup, [node]) for lookup in lookups) and projection(node) is not None
+    ]
+
+
+def is_said(lookup: Node, scores: list[Node]) -> bool:
+    """Whether logits are as wide as the table is long, or one less."""
+    return any(width(one) in (rows(lookup), rows(lookup) - 1) for one in scores)
 
 
 def last_norm(scores: Node) -> Node | None:
@@ -63,11 +70,11 @@ CAPPING = LAYOUTS | CASTS | TIMES | QUOTIENTS | SUMS | PARTS | JOINS | frozenset
 
 
 def projection(scores: Node) -> Node | None:
-    """The projection that they were before they were scaled, capped and laid out."""
+    """The projection that they were before they were scaled, capped and laid out; a convolution gives no rows."""
     node = scores
     for _ in range(16):
         if is_projection(node):
-            return node
+            return None if is_mixing(node) else node
         if node.name not in CAPPING or not node.inputs:
             return None
         node = next((given for given in node.inputs if given.is_data), node.inputs[0])
