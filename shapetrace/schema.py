@@ -33,6 +33,7 @@ __all__ = ["Call", "Stats", "TensorMeta", "Trace", "part"]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Size = Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)]
 """Bounds that hold for what a file says; a `Size` is -1 where it is ragged."""
+Axis = Annotated[str, msgspec.Meta(max_length=100)]
 
 
 class Stats(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -77,7 +78,7 @@ class TensorMeta(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     storage: Count | None = None
     name: str | None = None
     kind: str | None = None
-    axes: tuple[str | Size, ...] | None = None
+    axes: tuple[Axis | Size, ...] | None = None
     role: str | None = None
     stats: Stats | None = None
 

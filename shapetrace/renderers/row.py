@@ -65,7 +65,7 @@ def values_of(tensor: TensorMeta) -> str:
     if stats is None:
         return ""
     strange = [f"{count} {what}" for count, what in ((stats.nan, "NaN"), (stats.inf, "inf")) if count]
-    if stats.mean is not None:
+    if None not in (stats.mean, stats.std, stats.min, stats.max):
         strange.append(f"{stats.mean:.3g} ± {stats.std:.3g} in {stats.min:.3g}…{stats.max:.3g}")
     return " · ".join(strange)
 
