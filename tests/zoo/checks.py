@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,21 +15,24 @@ from shapetrace import Trace
 from shapetrace.records import Record, records
 from shapetrace.schema import TensorMeta
 
-from .outputs import difference
+from .outputs import difference, tensors
 from .sizes import Sizes
 from .specimens import Specimen, specimen
 
-ATTENTIONS = ("attentions", "encoder_attentions", "decoder_attentions", "cross_attentions")
 HIDDEN_STATES = ("hidden_states", "encoder_hidden_states", "decoder_hidden_states")
 
 
 class Verdict(NamedTuple):
-    """What a check found. `holds` is None where there is nothing to check; `text` says why, or what differs."""
+    """What a check found. `holds` is None where there is nothing to check; `text` says why, or what differs.
+
+    apart   it does not hold because the model itself gives something else than it says
+    """
 
     holds: bool | None
     text: str = ""
     named: int = 0
     dims: int = 0
+    apart: bool = False
 
 
 class Subject(NamedTuple):
@@ -39,13 +43,15 @@ class Subject(NamedTuple):
     sizes: Sizes
     specimen: Specimen
     trace: Trace
+    result: Any = None
 
 
 def subject(group: str, model_type: str) -> Subject:
     """Raises what the type raises where nobody traces it."""
     sizes = Sizes()
     found = specimen(group, model_type, sizes)
-    return Subject(group, model_type, sizes, found, found.trace()[1])
+    result, trace = found.trace()
+    return Subject(group, model_type, sizes, found, trace, result)
 
 
 def output(s: Subject) -> Verdict:
@@ -71,18 +77,45 @@ def state(specimen: Specimen) -> dict[str, Any]:
 
 
 def attentions(s: Subject) -> Verdict:
-    """The tensors that the model returns as attentions are those of role "weights": the very same, and no others."""
-    theirs = {key: tensor.number for key, tensor in returned(s.trace, *ATTENTIONS)}
+    """The tensors that the model returns as attentions are those of role "weights": the very same, and no others but
+    what a module that attends returns, and the model does not hand on."""
+    theirs = {key: tensor.number for key, tensor in s.trace.calls[0].outputs.items() if is_attention(key)}
     ours = {record.tensor.number: record for record in s.trace.roles("weights") if record.materialised}
     missed = [key for key, number in theirs.items() if number not in ours]
-    others = [record for number, record in ours.items() if number not in theirs.values()]
-    if not missed and not others:
-        return Verdict(True, f"{len(ours)}") if ours else Verdict(None, "no attentions")
     if not theirs:  # it returns none though it was asked to: nothing to compare with
-        return Verdict(None, f"returns no attentions, {len(others)} have the role")
-    texts = [f"not weights: {listed(missed)}"] * bool(missed)
-    texts += [f"not returned: {listed([where(record) for record in others])}"] * bool(others)
+        return Verdict(None, f"returns no attentions, {len(ours)} have the role" if ours else "no attentions")
+    kept = set(theirs.values()) | given_by_modules(s.trace)
+    others = [where(record) for number, record in ours.items() if number not in kept]
+    if not missed and not others:
+        return Verdict(True, f"{len(ours)}")
+    values = dict(tensors(s.result))
+    wrong = [key for key in missed if not is_distribution(values[f"[{key.replace('[', '][', 1)}"])]
+    if wrong and wrong == missed and len(others) <= len(wrong):
+        known = roles_by_number(s.trace)
+        texts = [f"{key} is {found(known, s.trace.calls[0].outputs[key])}" for key in wrong]
+        return Verdict(False, f"returned are no distributions: {listed(texts)}", apart=True)
+    texts = [f"not weights: {listed(missed)}"] * bool(missed) + [f"not returned: {listed(others)}"] * bool(others)
     return Verdict(False, "; ".join(texts))
+
+
+def is_attention(key: str) -> bool:
+    """Whether a model says that it returns attentions there: "cross_attentions[0]"."""
+    return key.partition("[")[0].endswith("attentions")
+
+
+def is_distribution(weights: torch.Tensor) -> bool:
+    """Whether its rows are shares of what is attended to, some of which may go to what is not shown."""
+    return bool((weights >= 0).all()) and bool((weights.sum(-1) < 1.001).all())
+
+
+def given_by_modules(trace: Trace) -> set[int | None]:
+    """Numbers of what modules return that have others inside."""
+    given: set[int | None] = set()
+    for index, call in enumerate(trace.calls):
+        inside = takewhile(lambda inner, depth=call.depth: inner.depth > depth, trace.calls[index + 1 :])
+        if call.kind == "module" and any(inner.kind == "module" for inner in inside):
+            given |= {tensor.number for tensor in call.outputs.values()}
+    return given
 
 
 def sdpa(s: Subject) -> Verdict:
@@ -100,8 +133,21 @@ def sdpa(s: Subject) -> Verdict:
 def shapes(trace: Trace) -> Counter[tuple[int, ...]]:
     """Shapes of the attention weights of a trace, made or not."""
     found = trace.roles("weights")
-    made = {record.tensor.number: record.shape for record in found if record.materialised}
-    return Counter([*made.values(), *(record.shape for record in found if not record.materialised)])
+    made = {record.tensor.number: record for record in found if record.materialised}
+    wholes = Counter(whole(record).number for record in made.values())
+    tensors = {
+        tensor.number: tensor
+        for record in made.values()
+        for tensor in [whole(record) if wholes[whole(record).number] > 1 else record.tensor]
+    }
+    unmade = [record.shape for record in found if not record.materialised]
+    return Counter([*(tensor.shape for tensor in tensors.values()), *unmade])
+
+
+def whole(record: Record) -> TensorMeta:
+    """What weights are a part of, where a model gives those of one attention in parts."""
+    given = next(iter(record.call.inputs.values()), record.tensor)
+    return given if record.call.name == "__getitem__" else record.tensor
 
 
 def written(shapes: Counter[tuple[int, ...]]) -> str:
@@ -118,7 +164,8 @@ def roles(s: Subject) -> Verdict:
     for name in HIDDEN_STATES:
         states = list(returned(s.trace, name))
         for index, (key, tensor) in enumerate(states):
-            allowed = {"residual", "token_embedding" if index == 0 else "", "norm" if key == states[-1][0] else ""}
+            is_last = key.partition("]")[0] == states[-1][0].partition("]")[0]
+            allowed = {"residual", "token_embedding" if index == 0 else "", "norm" if is_last else ""}
             wrong += [f"{key} is {found(known, tensor)}"] * (not known.get(tensor.number, set()) & allowed)
     for name in ("logits", "loss"):
         for key, tensor in returned(s.trace, name):

@@ -18,6 +18,10 @@ WORDS = {
 }
 
 
+APART = {"attentions": "… where what is returned is a distribution"}
+"""The same check, without the models that give something else than they say."""
+
+
 def line(row: Row) -> str:
     """A type and what was found, "✓" where a check holds, "✗" where not, "·" where there is nothing to check."""
     if row.reason is not None:
@@ -55,6 +59,9 @@ def checked(rows: list[Row]) -> str:
         share = f"{count[True] / of:.1%}" if of else "—"
         if verdicts:
             lines.append(f"| {WORDS[name]} | {of} | {count[True]} | {share} |")
+        if apart := sum(verdict.apart for verdict in verdicts):
+            share = f"{count[True] / (of - apart):.1%}" if of > apart else "—"
+            lines.append(f"| {APART[name]} | {of - apart} | {count[True]} | {share} |")
     named = [row.verdicts["named"] for row in rows if "named" in row.verdicts]
     if dims := sum(verdict.dims for verdict in named):
         known = sum(verdict.named for verdict in named)

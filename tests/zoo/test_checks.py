@@ -27,10 +27,21 @@ def traced(returned: dict[str, TensorMeta], *made: TensorMeta) -> Trace:
     return Trace("ours", calls=(Call("module", "", "Ours", 0, outputs=returned), *calls))
 
 
+def around(trace: Trace, *modules: str, returned: TensorMeta) -> Trace:
+    """The same model, with modules inside of each other around what makes its tensors, which return one."""
+    first, *calls = trace.calls
+    outer = [Call("module", name, name, 1 + at, outputs={"": returned}) for at, name in enumerate(modules)]
+    return Trace("ours", calls=(first, *outer, *calls))
+
+
+SHARES = torch.tensor([[0.5, 0.5], [1.0, 0.0]])
+
+
 @pytest.mark.parametrize(
     ("trace", "verdict"),
     [
         (traced({"attentions[0]": tensor(7)}, tensor(7, "weights")), Verdict(True, "1")),
+        (traced({"ngram_attentions[0]": tensor(7)}, tensor(7, "weights")), Verdict(True, "1")),
         (traced({"attentions[0]": tensor(7)}), Verdict(False, "not weights: attentions[0]")),
         (traced({}, tensor(7, "q")), Verdict(None, "no attentions")),
         (traced({}, tensor(7, "weights")), Verdict(None, "returns no attentions, 1 have the role")),
@@ -45,7 +56,32 @@ def traced(returned: dict[str, TensorMeta], *made: TensorMeta) -> Trace:
     ],
 )
 def test_attentions_are_the_tensors_of_role_weights(trace: Trace, verdict: Verdict) -> None:
-    assert checks.attentions(subject(trace)) == verdict
+    given = subject(trace)._replace(result={"attentions": [SHARES], "cross_attentions": [SHARES]})
+    assert checks.attentions(given) == verdict
+
+
+@pytest.mark.parametrize("values", [SHARES * 2, SHARES - 0.5])
+def test_returned_attentions_that_are_no_distribution_are_told_apart(values: torch.Tensor) -> None:
+    trace = traced({"attentions[0]": tensor(7)}, tensor(7, "scores"), tensor(8, "weights"))
+    assert checks.attentions(subject(trace)._replace(result={"attentions": [values]})) == Verdict(
+        False, "returned are no distributions: attentions[0] is scores", apart=True
+    )
+
+
+def test_weights_that_a_module_returns_need_not_be_handed_on() -> None:
+    weights = tensor(8, "weights")
+    trace = traced({"attentions[0]": tensor(7)}, tensor(7, "weights"), weights)
+    assert checks.attentions(subject(around(trace, "attend", "dropout", returned=weights))) == Verdict(True, "2")
+    alone = checks.attentions(subject(around(trace, "dropout", returned=weights)))
+    assert alone == Verdict(False, "not returned: .softmax (3, 4)")
+
+
+def test_weights_that_are_returned_in_parts_are_those_of_one_attention() -> None:
+    whole = TensorMeta((3, 9), number=6)
+    parts = [TensorMeta((3, size), number=size, role="weights") for size in (4, 5)]
+    calls = [Call("function", "", "__getitem__", 1, inputs={"0": whole}, outputs={"": part}) for part in parts]
+    assert checks.shapes(Trace("ours", calls=tuple(calls))) == {(3, 9): 1}
+    assert checks.shapes(Trace("ours", calls=tuple(calls[:1]))) == {(3, 4): 1}  # the rest is no weights: a sink
 
 
 @pytest.mark.parametrize(

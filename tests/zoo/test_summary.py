@@ -38,3 +38,12 @@ def test_the_summary_counts_and_lists_what_does_not_hold() -> None:
         "\n"
         "- lost (masked): ImportError: no timm"
     )
+
+
+def test_a_check_is_counted_also_without_what_no_one_could_find() -> None:
+    found = [Verdict(True, "2"), Verdict(False, "not weights: attentions[0]"), Verdict(False, "…", apart=True)]
+    rows = [Row("causal", str(at), None, {"attentions": verdict}) for at, verdict in enumerate(found)]
+    assert summary(rows).splitlines()[6:8] == [
+        "| returned attentions = tensors of role `weights` | 3 | 1 | 33.3% |",
+        "| … where what is returned is a distribution | 2 | 1 | 50.0% |",
+    ]

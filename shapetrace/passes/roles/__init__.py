@@ -2,7 +2,9 @@
 
 Attention is a softmax over a product of two activations whose result goes into a product with a third, or torch's
 fused function. A softmax over a projection (logits, a router, pooling), or one whose result meets only a parameter,
-is none. All other roles hang on it: a model without attention gets none.
+is none. The stream is found from attention, or from tokens: it begins at the first value of theirs to which something
+made of it is added. So a model of tokens has one also if nothing attends; any other has no more than logits and loss,
+and the embedding of what its logits choose from: what else is looked up in a table need not be a token.
 
 x              what a module is given that attends or feeds forward, or a block of both; on its input
 q, k, v        what enters the products, split by heads, [B, H, T, D]; after norm and rotation, before k is turned and,
@@ -16,17 +18,20 @@ head_output    weights times values, by heads
 concat         the heads joined
 attn_out       their projection
 residual       the stream: where it begins, each sum x + f(x), and in post-LN its norm, for that is added to next
-norm           each other norm of the stream, or of what is about to be added to it; not those of q and k
+norm           each other norm of the stream, of what is about to be added to it, or of what logits are a projection of;
+               not those of q and k
 ffn_hidden     what the last projection of a feed-forward is given
 ffn_out        and what it makes of it
 token_embedding, position_embedding   where they are added up; the stream of a model with rotations begins as the first
 rotation       the tables of cosines and sines that queries and keys are multiplied with
-logits, loss   of cross entropy; without a loss, the result that is as wide as the table of tokens is long
+logits, loss   of cross entropy, or of CTC; without a loss, the result that is as wide as the table of tokens is long
 
 A tensor has one role, on one record: where the code names it (see `Places`). A call has the role of what it does:
-"self-attention", "causal self-attention", "cross-attention", "feed-forward", "pre-LN block", "post-LN block". Causal is
-said where a triangle, or a comparison of positions, goes into the scores, or torch is asked for it; a mask that the
-model was given, or holds as a buffer, does not tell. What cannot be told has no role: a wrong one is worse than none.
+"self-attention", "causal self-attention", "cross-attention", "feed-forward", "pre-LN block", "post-LN block", and
+"res-post-norm block" (Liu et al., Swin Transformer V2), where what is added is normalised and the stream is not.
+Causal is said where a triangle, or a comparison of positions, goes into the scores, or torch is asked for it; a mask
+that the model was given, or holds as a buffer, does not tell. What cannot be told has no role: a wrong one is worse
+than none.
 """
 
 from __future__ import annotations
@@ -38,10 +43,10 @@ from .attention import Attention, attentions
 from .embeddings import positions, rotations, tokens
 from .flow import Flow, Node
 from .forms import given_out
-from .functions import FUSED, LOOKUPS, SOFTMAX, short_name
+from .functions import FUSED, LOOKUPS, LOSSES, SOFTMAX, short_name
 from .modules import Modules
 from .places import Places
-from .results import logits, losses
+from .results import is_said, last_norm, logits, losses
 from .stream import Stream, stream
 
 __all__ = ["name_roles"]
@@ -49,23 +54,21 @@ __all__ = ["name_roles"]
 
 def name_roles(trace: Trace) -> Trace:
     """The trace with roles. A portable trace has no tensor numbers, so no data flow: it keeps those it has."""
-    if not any(short_name(call) in ATTENTIVE for call in trace.calls):
+    if not any(short_name(call) in TELLING for call in trace.calls):
         return trace
     with Flow(trace) as flow:
         found = attentions(flow)
-        if not found:
-            return trace
         roles = Roles(flow)
         for one in found:
             roles.of_attention(one)
         made = stream(flow, found)
-        roles.of_ends(found)
+        roles.of_ends(found, made)
         roles.of_stream(made)
         return roles.applied(trace, Modules(flow, found, made), found)
 
 
-ATTENTIVE = SOFTMAX | FUSED | {"exp"}
-"""A model that calls none of these has no attention."""
+TELLING = SOFTMAX | FUSED | LOOKUPS | LOSSES | {"exp"}
+"""A model that calls none of these has neither attention, nor tokens, nor a loss."""
 
 
 class Roles:
@@ -76,12 +79,19 @@ class Roles:
         self.places = Places(flow)
         self.nodes: dict[int, str] = {}
         self.outputs: dict[int, dict[str, str]] = {}
+        self.logits: list[Node] = []
 
     def give(self, node: Node | None, role: str) -> None:
         place = None if node is None or node.at in self.nodes else self.places.of(node)
         if node is not None and place is not None:
             self.nodes[node.at] = role
             self.outputs.setdefault(place[0], {}).setdefault(place[1], role)
+
+    def give_all(self, node: Node, role: str, whole: tuple[int, ...], *, scaled: bool = False) -> None:
+        """Also to what the model gives out of it, as `given_out`."""
+        self.give(node, role)
+        for form in given_out(node, self.flow, whole, scaled=scaled):
+            self.give(form, role)
 
     def of_attention(self, one: Attention) -> None:
         for node in one.weights:
@@ -94,16 +104,17 @@ class Roles:
         self.give(one.concat, "concat")
         self.give(one.attn_out, "attn_out")
 
-    def of_ends(self, found: list[Attention]) -> None:
+    def of_ends(self, found: list[Attention], made: Stream) -> None:
         ends = losses(self.flow)
-        for loss, scores in ends:
+        for loss, _ in ends:
             self.give(loss, "loss")
-            self.give(scores, "logits")
-        for node in [] if ends else logits(self.flow):
-            self.give(node, "logits")
-        embedded = tokens(self.flow)
+        self.logits = [scores for _, scores in ends if scores is not None] or logits(self.flow)
+        for node in self.logits:
+            self.give_all(node, "logits", (-1,))
+        is_transformer = bool(found or made.values)
+        embedded = [node for node in tokens(self.flow) if is_transformer or is_said(node, self.logits)]
         for node in embedded:
-            self.give(node, "token_embedding")
+            self.give_all(node, "token_embedding", (0, -1))
         for node in positions(embedded):
             self.give(node, "position_embedding")
         for node in rotations(found):
@@ -116,11 +127,10 @@ class Roles:
                 self.give(branch.out, "ffn_out")
         for role, nodes in (("residual", made.values), ("norm", made.norms)):
             for node in nodes.values():
-                if node.name in LOOKUPS:
-                    continue
-                self.give(node, role)
-                for form in given_out(node, self.flow, (0, -1), same_dims=False):
-                    self.give(form, role)
+                if node.name not in LOOKUPS:
+                    self.give_all(node, role, (0, -1), scaled=role == "residual")
+        for scores in self.logits:
+            self.give(last_norm(scores), "norm")
 
     def applied(self, trace: Trace, modules: Modules, found: list[Attention]) -> Trace:
         fused = {one.fused: unmade(one) for one in found if one.fused is not None}

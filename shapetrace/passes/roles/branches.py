@@ -6,9 +6,10 @@ import msgspec
 
 from .attention import Attention
 from .flow import Node
-from .forms import FAR, base, is_projection, projected, settled, single, unscaled
-from .functions import ACTIVATIONS, CASTS, DROPOUTS, FUSED, LAYOUTS, QUOTIENTS, SHAPING, SUMS, TIMES
-from .products import is_product
+from .forms import FAR, base, is_projection, projected, settled, unscaled
+from .functions import ACTIVATIONS, CASTS, COMPARISONS, DROPOUTS, LAYOUTS, QUOTIENTS, SHAPING, SUMS, TIMES
+from .products import is_mixing
+from .sums import MANY
 
 __all__ = ["Branch", "experts", "feed_forward"]
 
@@ -51,7 +52,7 @@ def feed_forward(starts: tuple[Node, Node], total: Node, added: Node) -> Branch 
 
 
 def experts(starts: tuple[Node, Node], total: Node, added: Node) -> Branch | None:
-    """A feed-forward of which a router picks a few experts for each token (`topk`). Its parts have no roles."""
+    """A feed-forward of which a router picks a few experts for each token. Its parts have no roles."""
     out = added if added.norm_of is None else added.norm_of
     choice: Node | None = None
     reads: Node | None = None
@@ -64,7 +65,7 @@ def experts(starts: tuple[Node, Node], total: Node, added: Node) -> Branch | Non
             continue
         if is_mixing(node) or len(seen) > MANY:
             return None
-        if node.name == "topk":
+        if is_choice(node):
             choice = node
         for given in node.inputs:
             if given.at not in seen and given.at >= starts[1].at:  # what is older is no part of the branch
@@ -76,13 +77,9 @@ def experts(starts: tuple[Node, Node], total: Node, added: Node) -> Branch | Non
     return Branch(starts[0], total, out, reads, projections=(choice, out))
 
 
-MANY = 4096
-"""Nodes of all experts, where they are called one by one."""
-
-
-def is_mixing(node: Node) -> bool:
-    """Whether tokens may see others here, or a token its past."""
-    return is_product(node) or node.name in ("conv1d", "convolution", "conv2d") or node.name in FUSED
+def is_choice(node: Node) -> bool:
+    """The numbers of the largest: `topk`, or several times the largest of what is left."""
+    return node.name == "topk" or (node.name in ("max", "argmax") and node.meta.dtype.startswith("int"))
 
 
 def last_projections(added: Node) -> list[Node]:
@@ -116,7 +113,11 @@ POINTWISE = (
     | LAYOUTS
     | CASTS
     | DROPOUTS
-    | frozenset("chunk split getitem pow clamp exp neg narrow unbind minimum maximum min max where".split())
+    | COMPARISONS
+    | frozenset(
+        """chunk split getitem narrow unbind where masked_fill lerp addcmul minimum maximum min max clamp clip neg abs
+        sign pow exp expm1 log log1p sqrt rsqrt reciprocal sin cos""".split()
+    )
 )
 """What treats each position alone: no mixing of tokens, so no convolution, scan or second attention."""
 
@@ -133,7 +134,7 @@ def first_projections(hidden: Node) -> list[Node]:
             continue
         if node.norm_of is None and node.name not in POINTWISE:
             return []
-        is_gate = node.name in TIMES and len(node.inputs) == 2 and single(node) is None
+        is_gate = node.name in TIMES and len(node.inputs) == 2 and all(given.is_data for given in node.inputs)
         is_curved |= node.name in ACTIVATIONS or is_gate
         for before in node.inputs if node.norm_of is None else (node.norm_of,):
             if before.at not in seen and before.is_data and len(seen) < FAR:

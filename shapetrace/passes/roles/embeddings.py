@@ -11,7 +11,7 @@ from .flow import Flow, Node
 from .forms import base
 from .functions import CASTS, DROPOUTS, LAYOUTS, LOOKUPS, PARTS, PICKS, SHAPING, SUMS, TIMES, WAVES
 
-__all__ = ["is_token_lookup", "positions", "rotations", "tokens"]
+__all__ = ["is_token_lookup", "positions", "rotations", "rows", "tokens"]
 
 NEAR = 24
 

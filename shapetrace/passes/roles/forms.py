@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .functions import CASTS, DROPOUTS, LAYOUTS, LINEARS, LOOKUPS, PRODUCTS, QUOTIENTS, SHAPING, TIMES
+from .functions import CASTS, DROPOUTS, LAYOUTS, LINEARS, LOOKUPS, PARTS, PRODUCTS, QUOTIENTS, SHAPING, TIMES
 
 if TYPE_CHECKING:
     from .flow import Flow, Node
@@ -22,8 +22,8 @@ __all__ = [
     "settled",
     "single",
     "trail",
+    "uncut",
     "unscaled",
-    "upward",
     "width",
 ]
 
@@ -41,15 +41,35 @@ def base(node: Node) -> Node:
 
 
 def unscaled(node: Node) -> Node:
-    """What it is another form of, up to a factor; an embedding that was scaled counts as scaled."""
-    while True:
-        node = base(node)
-        if node.name not in TIMES and node.name not in QUOTIENTS:
-            return node
+    """What it is another form of, up to a factor and a bias.
+
+    An embedding that was scaled counts as scaled, unless it is used as it was before.
+    """
+    steps = [base(node)]
+    while (before := without_scale(steps[-1])) is not None:
+        steps.append(before)
+    if steps[-1].name in LOOKUPS:
+        return next((step for step in reversed(steps) if len(step.users) > 1), steps[0])
+    return steps[-1]
+
+
+def without_scale(node: Node) -> Node | None:
+    """What it is a multiple of, or that with a bias."""
+    before: Node | None = None
+    if node.norm_of is not None:  # its weight and bias are part of it
+        return None
+    if node.name in TIMES or node.name in QUOTIENTS:
         before = single(node) or only_data(node)
-        if before is None or before.shape != node.shape or base(before).name in LOOKUPS:
-            return node
-        node = before
+    elif node.name == "add" and any(given.is_weight and len(given.shape) <= 1 for given in node.inputs):
+        before = only_data(node)
+    return None if before is None or before.shape != node.shape else base(before)
+
+
+def uncut(node: Node) -> Node:
+    """What it is a part of, that is as wide: some of the tokens, or one of them."""
+    while node.name in PARTS and node.inputs and width(node.inputs[0]) == width(node):
+        node = base(node.inputs[0])
+    return node
 
 
 def only_data(node: Node) -> Node | None:
@@ -106,10 +126,13 @@ def settled(node: Node, dims: int) -> Node:
     return node
 
 
-def given_out(node: Node, flow: Flow, whole: tuple[int, int], *, same_dims: bool) -> list[Node]:
+def given_out(
+    node: Node, flow: Flow, whole: tuple[int, ...], *, same_dims: bool = False, scaled: bool = False
+) -> list[Node]:
     """A value as the model gives it as a result, if that is another form or a part of what it uses itself.
 
-    whole   the dims that a part must have whole
+    whole   the dims that a part must have whole; those counted from the left tell that it has as many dims
+    scaled  whether a multiple is another form, too
     """
     if not flow.handed or node.at in flow.handed:
         return []
@@ -120,8 +143,8 @@ def given_out(node: Node, flow: Flow, whole: tuple[int, int], *, same_dims: bool
         for user in one.users:
             if user.at in seen or len(seen) > FAR or user.inputs[0] is not one:
                 continue
-            is_part = user.name == "getitem" and len(user.shape) == len(one.shape)
-            if user.name in LAYOUTS or (is_part and all(user.shape[dim] == one.shape[dim] for dim in whole)):
+            is_multiple = scaled and without_scale(user) is base(one)
+            if is_multiple or user.name in LAYOUTS or (user.name == "getitem" and has_whole(user, one, whole)):
                 seen.add(user.at)
                 queue.append(user)
                 if user.at in flow.handed and (len(user.shape) == len(node.shape) or not same_dims):
@@ -129,16 +152,10 @@ def given_out(node: Node, flow: Flow, whole: tuple[int, int], *, same_dims: bool
     return found
 
 
-def upward(node: Node, most: int) -> Iterator[Node]:
-    """`node` and what it was made of, nearest first."""
-    seen = {node.at}
-    queue = [node]
-    for one in queue:
-        yield one
-        for given in one.inputs:
-            if given.at not in seen and len(seen) < most:
-                seen.add(given.at)
-                queue.append(given)
+def has_whole(part: Node, of: Node, dims: tuple[int, ...]) -> bool:
+    if len(part.shape) != len(of.shape) and (min(dims) >= 0 or not part.shape):
+        return False
+    return all(part.shape[dim] == of.shape[dim] for dim in dims)
 
 
 def width(node: Node) -> int:

@@ -59,7 +59,7 @@ LINEARS = words("linear addmm conv1d convolution bilinear addmv mv")
 NORMS = words("layer_norm rms_norm native_layer_norm fused_rms_norm")
 LOOKUPS = words("embedding")
 SOFTMAX = words("softmax safe_softmax")
-LOSSES = words("cross_entropy nll_loss nll_loss_nd cross_entropy_loss")
+LOSSES = words("cross_entropy nll_loss nll_loss_nd cross_entropy_loss ctc_loss")
 FUSED = words(
     """scaled_dot_product_attention scaled_dot_product_flash_attention_for_cpu scaled_dot_product_flash_attention
     scaled_dot_product_efficient_attention scaled_dot_product_attention_math scaled_dot_product_cudnn_attention"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from .attention import Attention
@@ -23,6 +24,7 @@ class Modules:
         self.made = made
         self.calls: dict[int, str] = {}
         self.given: dict[int, str] = {}
+        self.classes = Counter(call.name for call in flow.calls if call.kind == "module")
         self.sums = self.counts(made.sums())
         self.attended = self.counts({one.end.at: one.end for one in found}.values())
         self.fed = self.counts(branch.total for branch in made.branches if branch.attention is None)
@@ -75,7 +77,10 @@ class Modules:
             self.set(module, "feed-forward", branch.reads)
 
     def block(self, branch: Branch, attention: Attention) -> None:
-        """The smallest module that adds both an attention and a feed-forward, or the attention alone."""
+        """The smallest module that adds both an attention and a feed-forward, or the attention alone.
+
+        One with several feed-forwards may be all blocks together, if there is no other module like it.
+        """
         kind = self.kind(branch)
         smallest = module = self.around(attention.end, branch.total)
         while module >= 0 and not self.fed.get(module):
@@ -84,7 +89,9 @@ class Modules:
             module = smallest
         if kind is None or module < 0 or module in self.calls:
             return
-        if self.sums.get(module, 0) <= 4 and self.attended.get(module, 0) <= 2:
+        if self.fed.get(module, 0) > 1 and self.classes[self.flow.calls[module].name] < 2:
+            return
+        if self.sums.get(module, 0) <= 6 and self.attended.get(module, 0) <= 2:
             self.set(module, kind, branch.start)
 
     def kind(self, branch: Branch) -> str | None:
@@ -93,7 +100,12 @@ class Modules:
             return None
         if x.norm_of is not None and unscaled(x.norm_of) in begins:
             return "pre-LN block"
-        return "post-LN block" if x in begins and branch.total.at in self.normed else None
+        if x not in begins:
+            return None
+        if branch.total.at in self.normed:
+            return "post-LN block"
+        is_normed = any(unscaled(given).norm_of is not None for given in branch.total.inputs if given is not x)
+        return "res-post-norm block" if is_normed else None
 
     def set(self, module: int, role: str, x: Node | None) -> None:
         self.calls[module] = role

@@ -6,9 +6,19 @@ from itertools import pairwise
 
 from ..plumbing import is_float
 from .flow import Flow, Node
-from .functions import DIFFERENCES, LAYOUTS, PRODUCTS, QUOTIENTS, SOFTMAX, TIMES
+from .functions import DIFFERENCES, FUSED, LAYOUTS, PRODUCTS, QUOTIENTS, SOFTMAX, TIMES
 
-__all__ = ["contracted", "factors", "is_flip", "is_product", "is_softmax", "pair_of", "softmax_of", "turns"]
+__all__ = [
+    "contracted",
+    "factors",
+    "is_flip",
+    "is_mixing",
+    "is_product",
+    "is_softmax",
+    "pair_of",
+    "softmax_of",
+    "turns",
+]
 
 
 def is_softmax(node: Node) -> bool:
@@ -40,6 +50,14 @@ def is_product(node: Node) -> bool:
         pair = node.inputs[0].inputs
         return len(pair) == 2 and all(one.is_data and one.shape != node.inputs[0].shape for one in pair)
     return False
+
+
+def is_mixing(node: Node) -> bool:
+    """Whether tokens may see others here, or a token its past."""
+    return is_product(node) or node.name in MIXING or node.name in FUSED
+
+
+MIXING = frozenset("conv1d conv2d convolution fft_fft fft_fft2 fft_fftn fft_rfft fft_rfft2 fft_rfftn".split())
 
 
 def pair_of(product: Node) -> tuple[Node, ...]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
-from .embeddings import is_token_lookup
+from .embeddings import is_token_lookup, rows
 from .flow import Flow, Node
-from .forms import is_projection
-from .functions import CASTS, LAYOUTS, LOSSES, PARTS, QUOTIENTS, SHAPING, SUMS, TIMES
+from .forms import base, is_projection, projected, uncut, width
+from .functions import CASTS, JOINS, LAYOUTS, LOSSES, PARTS, QUOTIENTS, SHAPING, SUMS, TIMES
+from .products import is_mixing
 
-__all__ = ["logits", "losses"]
+__all__ = ["is_said", "last_norm", "logits", "losses"]
 
 
 def losses(flow: Flow) -> list[tuple[Node, Node | None]]:
@@ -44,20 +45,37 @@ def unflattened(node: Node, flow: Flow) -> Node | None:
 
 
 def logits(flow: Flow) -> list[Node]:
-    """Where there is no loss: a projection that the model hands out, as wide as a table of tokens is long."""
-    tables = {node.inputs[1].shape[0] for node in flow.nodes if is_token_lookup(node)}
-    handed = [node for node in flow.nodes if node.at in flow.handed]
-    return [node for node in handed if len(node.shape) >= 3 and node.shape[-1] in tables and is_projected(node)]
+    """Where there is no loss: a projection that the model hands out, as wide as a table of tokens is long; or one less,
+    for a token that only ever begins or pads."""
+    lookups = [node for node in flow.nodes if is_token_lookup(node)]
+    handed = [node for node in flow.nodes if node.at in flow.handed and len(node.shape) >= 3]
+    return [
+        node for node in handed if any(is_said(lookup, [node]) for lookup in lookups) and projection(node) is not None
+    ]
 
 
-CAPPING = LAYOUTS | CASTS | TIMES | QUOTIENTS | SUMS | PARTS | frozenset({"tanh", "clamp"})
+def is_said(lookup: Node, scores: list[Node]) -> bool:
+    """Whether logits are as wide as the table is long, or one less."""
+    return any(width(one) in (rows(lookup), rows(lookup) - 1) for one in scores)
 
 
-def is_projected(node: Node) -> bool:
+def last_norm(scores: Node) -> Node | None:
+    """What logits are a projection of, if that is a norm."""
+    found = projection(scores)
+    before = None if found is None else uncut(base(projected(found)))
+    return None if before is None or before.norm_of is None else before
+
+
+CAPPING = LAYOUTS | CASTS | TIMES | QUOTIENTS | SUMS | PARTS | JOINS | frozenset({"tanh", "clamp"})
+
+
+def projection(scores: Node) -> Node | None:
+    """The projection that they were before they were scaled, capped and laid out; a convolution gives no rows."""
+    node = scores
     for _ in range(16):
         if is_projection(node):
-            return True
+            return None if is_mixing(node) else node
         if node.name not in CAPPING or not node.inputs:
-            return False
+            return None
         node = next((given for given in node.inputs if given.is_data), node.inputs[0])
-    return False
+    return None

@@ -7,8 +7,9 @@ import msgspec
 from ..plumbing import is_float
 from .flow import Node
 from .forms import FAR, base, is_projection, projected
-from .functions import LOOKUPS, SUMS
+from .functions import LOOKUPS
 from .products import is_product, is_softmax
+from .sums import is_sum
 
 __all__ = ["Sources", "sources"]
 
@@ -76,17 +77,10 @@ def upstream(start: dict[int, Node]) -> dict[int, Node]:
     seen = dict(start)
     queue = list(start.values())
     for one in queue:
-        if is_added(one) or one.name in LOOKUPS or is_product(one):
+        if is_sum(one) or one.name in LOOKUPS or is_product(one):
             continue
         for given in one.inputs if one.norm_of is None else (one.norm_of,):
             if given.at not in seen and given.is_data and len(seen) < FAR:
                 seen[given.at] = given
                 queue.append(given)
     return seen
-
-
-def is_added(node: Node) -> bool:
-    if node.name not in SUMS or len(node.inputs) != 2:
-        return False
-    one, other = node.inputs
-    return one.is_data and other.is_data and one.shape == other.shape

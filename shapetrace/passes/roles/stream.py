@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from ..plumbing import is_float
 from .attention import Attention
+from .beginnings import beginnings
 from .branches import Branch, experts, feed_forward
 from .flow import Flow, Node
-from .forms import FAR, base, is_projection, unscaled, upward
+from .forms import FAR, base, is_projection, uncut, unscaled
 from .functions import DROPOUTS, PARTS, QUOTIENTS, SHAPING, SUMS, TIMES
 from .norms import is_last_of_norm
+from .sums import carried, is_made_of, is_sum, is_worked_on, since
 
 __all__ = ["Stream", "stream"]
 
@@ -40,6 +42,10 @@ class Stream:
         """Whether it normalises a sum."""
         return norm.norm_of is not None and norm.norm_of.at in self.starts
 
+    def went_into(self, node: Node) -> bool:
+        """Whether any value of it did."""
+        return any(given.at in self.values for given in since(self.values[min(self.values)], node))
+
     def sums(self) -> list[Node]:
         return [self.values[at] for at in self.starts]
 
@@ -53,6 +59,8 @@ def stream(flow: Flow, found: list[Attention]) -> Stream:
             trace_back(made, branch.start)
             made.add(branch.start, branch.total)
     within = {at for one in found for at in one.sources.between}
+    for start in beginnings(flow, within):
+        made.values[start.at] = start
     for node in flow.nodes:
         if is_sum(node) and node.at not in within:
             go_on(made, node)
@@ -108,12 +116,12 @@ def trace_back(made: Stream, node: Node) -> None:
 
 def continued(total: Node, made: Stream) -> Node | None:
     """Which of the two that were added up is the stream; the other was made of it."""
-    one, other = (unscaled(given) for given in total.inputs)
+    one, other = (carried(given) for given in total.inputs)
     for value, branch in ((one, other), (other, one)):
         if value.at in made.values and branch.at not in made.values:
             return value
     for value, branch in ((one, other), (other, one)):
-        if value.at < branch.at and any(node is value for node in upward(branch, 5 * FAR)):
+        if is_made_of(branch, value):
             return value
     return None
 
@@ -121,10 +129,10 @@ def continued(total: Node, made: Stream) -> Node | None:
 def go_on(made: Stream, total: Node) -> None:
     """A sum with a value of the stream is the next one, whatever was added."""
     for start, branch in (total.inputs, total.inputs[::-1]):
-        value, other = unscaled(start), unscaled(branch)
-        if value.at not in made.values and not made.goes_through(value):
+        value, other = carried(start), carried(branch)
+        if value.at not in made.values and not (made.goes_through(value) and is_worked_on(value, branch)):
             continue
-        if other.at in made.values or other.at < made.begin(value).at:
+        if other.at in made.values or (other.at < made.begin(value).at and not made.went_into(other)):
             continue
         starts = value, made.begin(value)
         found = experts(starts, total, branch) or feed_forward(starts, total, branch)
@@ -141,13 +149,5 @@ def set_norm(made: Stream, node: Node, source: Node, outs: set[int]) -> None:
     start = made.starts.get(source.at)
     if start is not None and made.goes_through(start):
         made.values[node.at] = node
-    elif unscaled(source).at in made.values or source.at in made.values or source.at in outs:
+    elif uncut(unscaled(source)).at in made.values or source.at in made.values or source.at in outs:
         made.norms[node.at] = node
-
-
-def is_sum(node: Node) -> bool:
-    """Of two activations of one shape."""
-    if node.name not in SUMS or len(node.inputs) != 2 or len(node.shape) < 2:
-        return False
-    one, other = node.inputs
-    return one.is_data and other.is_data and one.shape == other.shape and is_float(node.meta) and one is not other

@@ -1,0 +1,122 @@
+"""What comes out of a model: logits, the loss, and forms of what it uses itself."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tests.passes.parts import IDS, Block, Gated, Language, X, said, traced
+
+
+def test_the_norm_of_some_of_the_tokens_is_one_of_the_stream() -> None:
+    class Last(Language):
+        def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+            x = self.blocks[0](self.table(ids))
+            last = self.norm(x[:, -1])
+            return self.head(last)  # type: ignore[no-any-return]
+
+    assert "last: norm" in said(traced(Last(Block(Gated())), IDS))
+
+
+def test_logits_that_the_model_gives_a_part_of_are_logits_there_too() -> None:
+    class Ahead(Language):
+        """Predicts the next two tokens."""
+
+        def forward(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+            ahead = self.head(torch.stack([self.norm(self.blocks[0](self.table(ids)))] * 2, 1))
+            logits = ahead[:, 0]
+            return logits, F.cross_entropy(ahead.flatten(0, 2), ids.repeat(1, 2).flatten())
+
+    assert said(traced(Ahead(Block(Gated())), IDS))[-3:] == ["ahead: logits", "logits: logits", "output[1]: loss"]
+
+
+def test_the_loss_of_an_alignment_is_one_and_what_it_was_given_are_logits() -> None:
+    class Heard(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Linear(8, 9)
+
+        def forward(self, x: Tensor, labels: Tensor) -> Tensor:
+            logits = self.head(x)
+            log_probs = logits.log_softmax(-1).transpose(0, 1)
+            loss = F.ctc_loss(log_probs, labels, torch.tensor([4, 4]), torch.tensor([2, 2]))
+            return loss
+
+    assert said(traced(Heard(), X, torch.randint(1, 9, (2, 2)))) == ["logits: logits", "loss: loss"]
+
+
+def test_without_a_loss_logits_are_as_wide_as_the_table_is_long_or_one_less() -> None:
+    class Streams(Language):
+        """Two heads, which never say the token that all begins with."""
+
+        def __init__(self, *blocks: nn.Module) -> None:
+            super().__init__(*blocks)
+            self.head, self.other = nn.Linear(8, 8), nn.Linear(8, 7)
+
+        def forward(self, ids: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+            last = self.norm(self.blocks[0](self.table(ids)))
+            both = torch.stack([self.head(last), self.head(-last)], 1)
+            other = self.other(last)
+            return both, other
+
+    found = said(traced(Streams(Block(Gated())), IDS))
+    assert found[-2:] == ["last: norm", "both: logits"]
+
+
+def test_the_embedding_is_one_also_where_the_model_gives_it_turned() -> None:
+    class LengthFirst(Language):
+        def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+            x = self.table(ids.T)
+            first = x.transpose(0, 1)
+            self.blocks[0](x)
+            return first
+
+    assert [line for line in said(traced(LengthFirst(Block(Gated())), IDS)) if "embedding" in line] == [
+        "x: token_embedding",
+        "first: token_embedding",
+    ]
+
+
+class Scaled(Language):
+    """Weight and bias follow each block, in place of a norm."""
+
+    def __init__(self, *blocks: nn.Module) -> None:
+        super().__init__(*blocks)
+        self.weight, self.bias = nn.Parameter(torch.ones(8)), nn.Parameter(torch.zeros(8))
+
+    def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+        x = self.table(ids)
+        for block in self.blocks:
+            state = block(x)
+            x = state * self.weight + self.bias
+        return x
+
+
+def test_the_stream_that_the_model_gives_is_one_also_where_weights_scale_it() -> None:
+    found = said(traced(Scaled(Block(Gated()), Block(Gated())), IDS))
+    assert [line for line in found if "." not in line] == ["x: token_embedding", "x: residual", "x: residual"]
+
+
+def test_what_is_looked_up_is_no_token_where_nothing_attends_and_nothing_is_said() -> None:
+    class Recommender(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.score = nn.Embedding(9, 8), nn.Linear(8, 1)
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.score(self.table(ids).mean(1))  # type: ignore[no-any-return]
+
+    assert said(traced(Recommender(), IDS)) == []
+
+
+def test_the_length_of_a_convolution_is_no_vocabulary() -> None:
+    class Strided(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.conv = nn.Embedding(9, 8), nn.Conv1d(8, 8, 3)
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.conv(self.table(ids).mT)  # type: ignore[no-any-return]
+
+    assert said(traced(Strided(), torch.randint(9, (2, 11)))) == []

@@ -1,0 +1,346 @@
+"""The residual stream, what is added to it, and what comes out of it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tests.passes.parts import HEADS, IDS, Block, Einsum, Gated, Language, Scan, X, counts, kinds, said, traced
+
+
+class Mixture(nn.Module):
+    """One of three experts for each token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.router = nn.Linear(8, 3)
+        self.experts = nn.ModuleList(nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8)) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight, choice = self.router(x).softmax(-1).topk(1)
+        mixed = torch.zeros_like(x)
+        for index, expert in enumerate(self.experts):
+            mixed = mixed + expert(x) * (choice == index) * weight
+        return mixed
+
+
+def test_a_gated_feed_forward_is_one() -> None:
+    trace = traced(Block(Gated()), X)
+    assert [line for line in said(trace) if "feed_forward" in line] == [
+        "> feed_forward.x: x",
+        "feed_forward.hidden: ffn_hidden",
+        "feed_forward.down: ffn_out",
+    ]
+    assert kinds(trace) == [
+        "Block: pre-LN block",
+        "attention: self-attention",
+        "feed_forward: feed-forward",
+    ]
+
+
+def test_a_mixture_of_experts_is_one_feed_forward_and_its_router_no_attention() -> None:
+    trace = traced(Block(Mixture()), X)
+    assert [line for line in said(trace) if "feed_forward" in line] == [
+        "> feed_forward.x: x",
+        "feed_forward.mixed: ffn_out",
+    ]
+    assert kinds(trace)[-1] == "feed_forward: feed-forward"
+    assert counts(trace) == dict.fromkeys(HEADS, 1)
+
+
+def test_a_scan_beside_attention_is_part_of_the_stream_and_no_feed_forward() -> None:
+    class Hybrid(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scan, self.block = Scan(), Block(Gated())
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.block(self.scan(x))
+
+    trace = traced(Hybrid(), X)
+    assert [line for line in said(trace) if line.startswith("scan")] == ["scan.norm: norm", "scan: residual"]
+    assert "scan: feed-forward" not in kinds(trace)
+
+
+# Without attention
+
+
+class Fourier(nn.Module):
+    """Tokens are mixed by a transform that has no weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm_1, self.norm_2, self.feed_forward = nn.LayerNorm(8), nn.LayerNorm(8), Gated()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.norm_1(x + torch.fft.fft2(x).real)
+        return self.norm_2(x + self.feed_forward(x))
+
+
+class Shifted(nn.Module):
+    """Each token is mixed with the one before it, at a rate for each channel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.into, self.out = nn.LayerNorm(8), nn.Linear(8, 16), nn.Linear(16, 8)
+        self.rate = nn.Parameter(torch.rand(1, 1, 8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        normed = self.norm(x)
+        mixed = normed * self.rate + F.pad(normed, (0, 0, 1, -1)) * (1 - self.rate)
+        return x + self.out(self.into(mixed).relu().square())
+
+
+class Rescaled(nn.Module):
+    """Stream and branch have a scale and a bias each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.feed_forward = nn.LayerNorm(8), Gated()
+        self.scale, self.bias = nn.Parameter(torch.ones(2, 8)), nn.Parameter(torch.zeros(2, 8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        branch = self.feed_forward(self.norm(x))
+        return (x + self.bias[0]) * self.scale[0] + (branch + self.bias[1]) * self.scale[1]
+
+
+FED = [
+    "> blocks.0.feed_forward.x: x",
+    "blocks.0.feed_forward.hidden: ffn_hidden",
+    "blocks.0.feed_forward.down: ffn_out",
+]
+
+
+@pytest.mark.parametrize(
+    ("block", "roles"),
+    [
+        (Scan, ["blocks.0.norm: norm", "x: residual"]),
+        (Shifted, ["blocks.0.normed: norm", "x: residual"]),
+        (Rescaled, ["blocks.0.norm: norm", *FED, "x: residual"]),
+        (Fourier, ["blocks.0.add: residual", "blocks.0.x: residual", *FED, "blocks.0.add: residual"]),
+    ],
+)
+def test_a_model_of_tokens_has_a_stream_also_where_nothing_attends(block: type[nn.Module], roles: list[str]) -> None:
+    assert said(traced(Language(block()), IDS)) == [
+        "x: token_embedding",
+        *roles,
+        *["blocks.0.norm_2: residual"] * (block is Fourier),  # post-LN
+        "norm: norm",
+        "logits: logits",
+        "output[1]: loss",
+    ]
+
+
+def test_tokens_that_are_mixed_with_the_one_before_are_not_the_stream() -> None:
+    found = said(traced(Language(Shifted(), Shifted()), IDS))
+    assert [line for line in found if "residual" in line] == ["x: residual"] * 2
+
+
+def test_a_recurrent_model_of_tokens_has_no_stream() -> None:
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell = nn.Linear(16, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            states = [x[:, 0]]
+            for token in x.unbind(1)[1:]:
+                states.append(states[-1] + self.cell(torch.cat([states[-1], token], -1)).tanh())
+            return torch.stack(states, 1)
+
+    assert said(traced(Language(Recurrent()), IDS)) == [
+        "x: token_embedding",
+        "norm: norm",
+        "logits: logits",
+        "output[1]: loss",
+    ]
+
+
+# What is the stream, and what is not
+
+
+class Shortcut(nn.Module):
+    """What the first half reads is fed forward beside the second half, and added at the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block_1, self.block_2, self.norm, self.beside = Block(Gated()), Block(Gated()), nn.LayerNorm(8), Gated()
+
+    def forward(self, x: Tensor) -> Tensor:
+        beside = self.beside(self.norm(x))
+        x = self.block_2(self.block_1(x))
+        x = x + beside
+        return x
+
+
+def test_a_shortcut_around_two_blocks_is_added_to_the_stream() -> None:
+    assert said(traced(Language(Shortcut()), IDS))[-5:] == [
+        "blocks.0.block_2.x: residual",
+        "blocks.0.x: residual",
+        "norm: norm",
+        "logits: logits",
+        "output[1]: loss",
+    ]
+
+
+def test_a_difference_from_the_stream_is_not_the_stream() -> None:
+    class Interpolated(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = Einsum()
+
+        def forward(self, x: Tensor) -> Tensor:
+            change = self.attention(x) - x
+            return x + 0.5 * change
+
+    trace = traced(Language(Interpolated()), IDS)
+    assert [line for line in said(trace) if "change" in line or "residual" in line] == ["x: residual"]
+
+
+def test_several_streams_side_by_side_are_mixed_before_they_are_added_to() -> None:
+    class Connected(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.mix, self.feed_forward = nn.LayerNorm(8), nn.Linear(8, 9), Gated()
+
+        def forward(self, x: Tensor) -> Tensor:
+            mix = self.mix(x.mean(2)).view(2, 4, 3, 3)
+            x = mix @ x + self.feed_forward(self.norm(x.mean(2))).unsqueeze(2).expand(2, 4, 3, 8)
+            return x
+
+    class Streams(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.one, self.two = nn.Embedding(9, 8), Connected(), Connected()
+
+        def forward(self, ids: Tensor) -> Tensor:
+            x = self.table(ids).unsqueeze(2).repeat(1, 1, 3, 1)
+            return self.two(self.one(x))  # type: ignore[no-any-return]
+
+    assert [line for line in said(traced(Streams(), IDS)) if "residual" in line] == [
+        "x: residual",
+        "one.x: residual",
+        "two.x: residual",
+    ]
+
+
+class ByHand(nn.Module):
+    """LayerNorm, written out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(8)), nn.Parameter(torch.zeros(8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        centred = x - x.mean(-1, keepdim=True)
+        normed = centred / (centred.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+        return self.weight * normed + self.bias
+
+
+def test_weight_and_bias_of_a_norm_written_by_hand_are_part_of_it() -> None:
+    class PostLN(Block):
+        def __init__(self) -> None:
+            super().__init__(Gated())
+            self.norm_1, self.norm_2 = ByHand(), ByHand()
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = self.norm_1(x + self.attention(x))
+            x = self.norm_2(x + self.feed_forward(x))
+            return x
+
+    trace = traced(PostLN(), X)
+    assert kinds(trace)[0] == "PostLN: post-LN block"
+    assert [line for line in said(trace) if "residual" in line or "norm" in line] == [
+        "add: residual",
+        "x: residual",
+        "add: residual",
+        "x: residual",
+    ]
+
+
+def test_a_stream_that_is_written_to_in_part_goes_on() -> None:
+    class Parts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.two = Block(Gated()), Block(Gated())
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = self.one(x)
+            x[:, 1:] += 1.0
+            return x + self.two.feed_forward(self.two.norm_2(x))  # type: ignore[no-any-return]
+
+    assert said(traced(Parts(), X))[-1] == "output: residual"
+
+
+# Blocks
+
+
+class Renormed(Block):
+    """The norm after the sublayer, inside of the residual connection."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.norm_1(self.attention(x))
+        x = x + self.norm_2(self.feed_forward(x))
+        return x
+
+
+def test_a_norm_of_the_branch_alone_is_res_post_norm() -> None:
+    trace = traced(Renormed(Gated()), X)
+    assert kinds(trace)[0] == "Renormed: res-post-norm block"
+    assert [line for line in said(trace) if "norm" in line] == ["norm_1: norm", "norm_2: norm"]
+
+
+class Curved(nn.Module):
+    """An activation written by hand, with a threshold."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down, self.rate = nn.Linear(8, 16), nn.Linear(16, 8), nn.Parameter(torch.ones(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.up(x)
+        hidden = torch.where(x > 0, x * x, torch.expm1(x.clamp(max=0)) * self.rate)
+        return self.down(hidden)
+
+
+class TwoChoices(Mixture):
+    """The largest of what the router says, and then the largest of the others."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores = self.router(x)
+        first = scores.max(-1, keepdim=True)
+        second = scores.scatter(-1, first.indices, -torch.inf).max(-1, keepdim=True)
+        mixed = torch.zeros_like(x)
+        for index, expert in enumerate(self.experts):
+            chosen = (first.indices == index) | (second.indices == index)
+            mixed = mixed + expert(x) * chosen
+        return mixed
+
+
+@pytest.mark.parametrize(
+    ("feed_forward", "roles"),
+    [
+        (Curved, ["> feed_forward.x: x", "feed_forward.hidden: ffn_hidden", "feed_forward.down: ffn_out"]),
+        (TwoChoices, ["> feed_forward.x: x", "feed_forward.mixed: ffn_out"]),
+    ],
+)
+def test_a_feed_forward_is_one_whatever_its_activation_or_its_router(
+    feed_forward: type[nn.Module], roles: list[str]
+) -> None:
+    trace = traced(Block(feed_forward()), X)
+    assert [line for line in said(trace) if "feed_forward" in line] == roles
+    assert kinds(trace)[-1] == "feed_forward: feed-forward"
+
+
+def test_a_scale_by_weights_is_no_gate() -> None:
+    class Linear(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.up, self.down, self.scale = nn.Linear(8, 16), nn.Linear(16, 8), nn.Parameter(torch.ones(16))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.down(self.up(x) * self.scale)  # type: ignore[no-any-return]
+
+    assert "feed_forward: feed-forward" not in kinds(traced(Block(Linear()), X))
