@@ -11,11 +11,12 @@ import torch
 from torch import nn
 
 from ..letters import is_unknown, names_in, sizes_in
-from ..passes.axes import Axes, name_axes, with_axes
+from ..passes.axes import Axes, name_axes, unseen, with_axes
 from ..passes.declared import as_declared
 from ..passes.depth import layers_of
 from ..passes.roles import name_roles
 from ..passes.widths import name_widths
+from ..passes.widths.unseen import name_unseen
 from ..schema import Call, TensorMeta, Trace
 from .before import Before
 from .copied import copied, is_large, weightless
@@ -83,11 +84,14 @@ class Naming:
         with undisturbed():
             probes = self.probes(trace)
         plain = msgspec.structs.replace(trace, sizes=dict(probes.sizes))
-        named = name_axes(plain, probes.runs, self.sizes)
+        runs = probes.runs
+        named = name_axes(plain, runs, self.sizes)
         is_chance = any(map(goes_by_values, trace.calls))
         if is_chance or any(is_formula(axis) for axis in axes_of(named)):
             more = probes.more(2 if is_chance else 1)
-            named = name_axes(plain, (*probes.runs, *more), self.sizes) if more else without_formulas(named)
+            runs = (*runs, *more)
+            named = name_axes(plain, runs, self.sizes) if more else without_formulas(named)
+        named = name_unseen(named, unseen(plain, runs))
         left = [size for letter, size in probes.sizes.items() if is_unknown(letter)]
         found = [size for letter, size in named.sizes.items() if letter not in probes.sizes]
         named = name_widths(msgspec.structs.replace(named, sizes={**trace.sizes, **used(named)}), self.sizes)

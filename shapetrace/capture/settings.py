@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import permutations
 
-from ..letters import MODEL_AXES
+from ..letters import MODEL_AXES, is_of_input
 from ..passes.formulas import Formulas
 
 __all__ = ["NOTHING", "Settings", "are_apart", "input_settings", "model_settings"]
@@ -59,7 +59,7 @@ def are_apart(sizes: Mapping[str, int], settings: Settings) -> bool:
     """
     letters = [letter for letter in sizes if all(letter in run for run in settings)]
     table = {letter: (sizes[letter], *(run[letter] for run in settings[:2])) for letter in letters}
-    given = {letter: its for letter, its in table.items() if letter not in MODEL_AXES}
+    given = {letter: its for letter, its in table.items() if is_of_input(letter)}
     for letter, its in table.items():
         others = {other: its for other, its in (table if letter in given else given).items() if other != letter}
         if any(its[run] == other[run] for other in others.values() for run in (1, 2) if letter in given):
@@ -117,18 +117,25 @@ def multiples(sizes: Mapping[str, int], turn: int) -> Settings:
 def model_settings(sizes: Mapping[str, int]) -> Iterator[Settings]:
     """Other sizes for the model's own axes: first such as share few factors, then multiples of what they are.
 
-    Widths stay multiples of 8, for kernels that want them aligned, and so that a quarter of D is a whole number.
+    Widths stay multiples of 8, for kernels that want them aligned, and so that a quarter of D is a whole number. The
+    axes that only some models have are not among the multiples.
     """
     if not sizes:
         yield NOTHING
         return
     yield (
-        coprime(sizes, 5, 2, 8 * 5, 8 * 13, 30),
-        coprime(sizes, 3, 3, 8 * 7, 8 * 17, 60),
-        coprime(sizes, 7, 2, 8 * 3, 8 * 19, 90),
+        coprime(sizes, 5, 2, 8 * 5, 8 * 13, 30) | parts(sizes, 0),
+        coprime(sizes, 3, 3, 8 * 7, 8 * 17, 60) | parts(sizes, 1),
+        coprime(sizes, 7, 2, 8 * 3, 8 * 19, 90) | parts(sizes, 2),
     )
-    yield widened(sizes, "CHDG", 2, 3, 32), widened(sizes, "CHDG", 3, 2, 64), widened(sizes, "CHDG", 4, 5, 96)
-    yield widened(sizes, "CD", 2, 3, 32), widened(sizes, "CD", 3, 2, 64), widened(sizes, "CD", 4, 5, 96)
+    if not sizes.keys() & set(MODEL_AXES):
+        return
+    for letters in ("CHDG", "CD"):
+        yield (
+            widened(sizes, letters, 2, 3, 3, 32),
+            widened(sizes, letters, 3, 2, 1, 64),
+            widened(sizes, letters, 4, 5, 5, 96),
+        )
 
 
 def coprime(sizes: Mapping[str, int], heads: int, repeats: int, width: int, hidden: int, more: int) -> dict[str, int]:
@@ -141,10 +148,41 @@ def coprime(sizes: Mapping[str, int], heads: int, repeats: int, width: int, hidd
     return {letter: wanted[letter] for letter in MODEL_AXES if letter in sizes}
 
 
-def widened(sizes: Mapping[str, int], letters: str, times: int, others: int, more: int) -> dict[str, int]:
-    """`times` the heads' width, and `others` times the heads if they are among `letters`; C is what comes of it."""
+PARTS = {
+    "J": (8 * 10, 8 * 7, 8 * 11),
+    "R": (8 * 2, 8 * 3, 8 * 1),
+    "U": (8 * 9, 8 * 4, 8 * 7),
+    "Q": (8 * 7, 8 * 12, 8 * 5),
+    "Z": (8 * 12, 8 * 5, 8 * 13),
+    "N": (8 * 2, 8 * 5, 8 * 3),
+    "A": (9, 14, 22),
+    "M": (8 * 11, 8 * 3, 8 * 8),
+}
+"""Of the axes that only some models have. What is rotated is less than the width of a head."""
+
+
+def parts(sizes: Mapping[str, int], run: int) -> dict[str, int]:
+    """Experts stay a multiple of the groups that they are in, and more than each token goes to."""
+    found = {letter: its[run] for letter, its in PARTS.items() if letter in sizes}
+    E, K = sizes.get("E", 0), sizes.get("K", 0)
+    if E > 1:
+        found["E"] = E // 4 * (2, 1, 3)[run] if E % 32 == 0 else E * (2, 3, 5)[run]
+    if 1 < K < E and found["E"] > MOST_CHOSEN:
+        found["K"] = [chosen for chosen in (3, 4, 5, MOST_CHOSEN) if chosen != K][run]
+    return found
+
+
+MOST_CHOSEN = 6
+"""Experts that a token goes to, in a run."""
+
+
+def widened(sizes: Mapping[str, int], letters: str, times: int, others: int, groups: int, more: int) -> dict[str, int]:
+    """`times` the heads' width, and `others` times the heads if they are among `letters`; C is what comes of it.
+
+    `groups` times the key and value heads: were it always as often as the heads, H/2 would look like G.
+    """
     heads = others if "H" in letters else 1
-    factors = {"H": heads, "G": heads, "D": times, "C": heads * times, "F": others}
+    factors = {"H": heads, "G": groups, "D": times, "C": heads * times, "F": 2 * others - 1}
     wanted = {letter: sizes[letter] * factors[letter] for letter in factors if letter in sizes}
     wanted["V"] = sizes.get("V", 0) + more
     return {letter: wanted[letter] for letter in MODEL_AXES if letter in sizes and letter in f"{letters}FV"}

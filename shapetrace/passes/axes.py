@@ -16,9 +16,12 @@ from .align import align
 from .formulas import Formulas
 from .lengths import settled
 
-__all__ = ["Axes", "name_axes", "rename_axes", "with_axes"]
+__all__ = ["Axes", "Sight", "name_axes", "rename_axes", "unseen", "with_axes"]
 
 Axes = tuple[str | int, ...]
+
+Sight = tuple[int, str, str]
+"""Where a tensor is: the index of a call, "inputs" or "outputs", and a key."""
 
 Shapes = tuple[tuple[int, ...], ...]
 """Of one tensor in each of the runs."""
@@ -36,6 +39,19 @@ def name_axes(trace: Trace, probes: Sequence[Trace], declared: Mapping[str, int]
     runs.rename(names)
     sizes = {name: trace.sizes[letter] for letter, name in names.items()}
     return with_axes(msgspec.structs.replace(trace, sizes=sizes), runs.axes)
+
+
+def unseen(trace: Trace, probes: Sequence[Trace]) -> set[Sight]:
+    """The places of tensors that are not there in one of the probes."""
+    found: set[Sight] = set()
+    for probe in probes:
+        for index, (call, other) in enumerate(zip(trace.calls, align(trace.calls, probe.calls), strict=True)):
+            for place in ("inputs", "outputs"):
+                theirs: Mapping[str, TensorMeta] = {} if other is None else getattr(other, place)
+                for key, tensor in getattr(call, place).items():
+                    if key not in theirs or len(theirs[key].shape) != len(tensor.shape):
+                        found.add((index, place, key))
+    return found
 
 
 class Runs:

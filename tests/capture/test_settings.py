@@ -77,3 +77,44 @@ def test_the_axes_of_a_model_keep_to_the_laws_that_they_kept(
             assert now["C"] == now["H"] * now["D"]
             assert now["H"] % now.get("G", 1) == 0
             assert now["V"] >= vocabulary
+
+
+ALL = {"C": 64, "H": 4, "G": 2, "D": 16, "F": 88, "V": 101, "E": 8, "K": 2, "J": 40}
+ALL |= {"R": 8, "U": 12, "Q": 36, "Z": 28, "N": 10, "A": 6, "M": 20}
+
+
+@given(st.permutations(sorted(ALL)).map(lambda letters: letters[:9]), st.data())
+def test_no_axis_of_a_model_is_made_of_its_others_at_the_sizes_of_the_runs(
+    letters: list[str], data: st.DataObject
+) -> None:
+    """But for C, which is H·D."""
+    sizes = {letter: data.draw(st.integers(2, 512)) for letter in letters if letter not in "HG"}
+    sizes |= {letter: ALL[letter] for letter in letters if letter in "HG"}
+    runs = next(iter(model_settings(sizes)))
+    table = {letter: tuple(run[letter] for run in runs) for letter in runs[0]}
+    for letter, its in table.items():
+        found = Formulas({other: sizes for other, sizes in table.items() if other != letter}).of(its)
+        assert found in (None, *(["H·D", "C/H", "C/D"] if {"C", "H", "D"} <= table.keys() else [])), (letter, found)
+
+
+@given(st.integers(1, 512), st.integers(1, 16), st.sampled_from([1, 2, 4, 8]))
+def test_experts_are_more_than_a_token_goes_to_and_stay_in_their_groups(experts: int, chosen: int, groups: int) -> None:
+    experts *= groups
+    for settings in model_settings({"C": 8, "E": experts, "K": chosen}):
+        for run in settings:
+            now = {"E": experts, "K": chosen} | run
+            assert now["E"] % groups == 0
+            assert now["K"] < now["E"] or chosen >= experts
+
+
+@given(st.integers(1, 512), st.integers(1, 512))
+def test_the_part_of_a_head_that_is_rotated_is_no_wider_than_the_head(width: int, rotated: int) -> None:
+    for run in next(iter(model_settings({"H": 2, "D": width, "R": rotated}))):
+        assert run["R"] < run["D"]
+        assert run["R"] % 4 == 0
+
+
+def test_heads_for_keys_are_not_always_the_same_share_of_the_heads() -> None:
+    for settings in model_settings({"C": 64, "H": 4, "G": 2, "D": 16, "F": 88}):
+        if "H" in settings[0]:
+            assert len({run["H"] / run["G"] for run in settings}) > 1
