@@ -107,9 +107,11 @@ class Words:
         return Word(factor, tuple(sorted(letters, key=in_formula))) if letters else None
 
     def fractions(self) -> dict[Dim, Word]:
-        """A part of a letter that is always of the same share: halves of D."""
+        """A part of a letter that is always of the same share: halves of D. Heads are shared out as G says."""
         found: dict[Dim, Word] = {}
         for root, letter in self.letters.items():
+            if letter == "H":
+                continue
             ways = [(parts[0], len(parts)) for parts in self.sums.get(root, ()) if len(set(parts)) == 1]
             for parts in self.cuts.get(root, ()):
                 for one, other in (parts, parts[::-1]) if len(parts) == 2 else ():
