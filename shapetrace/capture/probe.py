@@ -19,6 +19,7 @@ from ..letters import is_of_input
 from ..passes.align import place
 from ..passes.depth import Layers, stretched
 from ..schema import Trace
+from .drawn import FewDrawn
 from .given import Given
 from .groups import Groups, guesses, splits
 from .kept import left
@@ -249,7 +250,8 @@ class Prober:
     def built(self, choice: Choice, run: int) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
         inputs, own = sizes_of(choice, run)
         depth = {"L": self.shallow[1].first} if self.shallow is not None else {}
-        model, given = self.source.build({**own, **depth})
+        with FewDrawn():
+            model, given = self.source.build({**own, **depth})
         shapes = self.widened(given, own.get("C"))
         for letter, dims in choice.groups.items():
             for number, dim in dims:

@@ -21,7 +21,9 @@ Settings = tuple[dict[str, int], dict[str, int], dict[str, int]]
 NOTHING: Settings = ({}, {}, {})
 
 PRIMES = sorted(permutations((3, 5, 7, 11, 13, 17, 19, 23, 29, 31), 3), key=lambda sizes: (max(sizes), sum(sizes)))
-"""Of one letter in three runs, the small ones first: they cost less, and a model may have no room for more."""
+PRIMES = [(one, other, third + 1) for one, other, third in PRIMES]
+"""Of one letter in three runs, the small ones first: they cost less, and a model may have no room for more. The third
+is even: where a length is odd in each run, T+1 may be it rounded up, and one more."""
 
 FACTORS = (2, 3, 5, 7), (3, 2, 7, 5), (4, 5, 3, 2)
 
@@ -124,9 +126,9 @@ def model_settings(sizes: Mapping[str, int]) -> Iterator[Settings]:
         yield NOTHING
         return
     yield (
-        coprime(sizes, 5, 2, 8 * 5, 8 * 13, 30) | parts(sizes, 0),
-        coprime(sizes, 3, 3, 8 * 7, 8 * 17, 60) | parts(sizes, 1),
-        coprime(sizes, 7, 2, 8 * 3, 8 * 19, 90) | parts(sizes, 2),
+        coprime(sizes, 5, 2, 8 * 2, 8 * 13, 30) | parts(sizes, 0),
+        coprime(sizes, 3, 3, 8 * 3, 8 * 17, 60) | parts(sizes, 1),
+        coprime(sizes, 7, 2, 8 * 1, 8 * 19, 90) | parts(sizes, 2),
     )
     if not sizes.keys() & set(MODEL_AXES):
         return
@@ -150,7 +152,7 @@ def coprime(sizes: Mapping[str, int], heads: int, repeats: int, width: int, hidd
 
 PARTS = {
     "J": (8 * 10, 8 * 7, 8 * 11),
-    "R": (8 * 2, 8 * 3, 8 * 1),
+    "R": (4 * 2, 4 * 4, 4 * 1),
     "U": (8 * 9, 8 * 4, 8 * 7),
     "Q": (8 * 7, 8 * 12, 8 * 5),
     "Z": (8 * 12, 8 * 5, 8 * 13),

@@ -18,7 +18,7 @@ SIZES = st.lists(st.integers(1, 12), min_size=1, max_size=4).map(lambda sizes: d
 
 def test_axes_of_the_input_take_primes_then_less_then_multiples() -> None:
     assert [settings[:2] for settings in input_settings({"B": 2, "T": 5})] == [
-        ({"B": 3, "T": 7}, {"B": 7, "T": 11}),
+        ({"B": 3, "T": 7}, {"B": 7, "T": 3}),
         ({"B": 3, "T": 2}, {"B": 5, "T": 3}),
         ({"B": 4, "T": 15}, {"B": 6, "T": 10}),
     ]
@@ -32,6 +32,12 @@ def test_no_letter_has_its_own_size_again_or_that_of_another(sizes: dict[str, in
             assert len(set(run.values())) == len(sizes)
             assert not [letter for letter in sizes if run[letter] == sizes[letter]]
             assert min(run.values()) >= 1
+
+
+@given(st.integers(1, 12), st.integers(1, 12))
+def test_a_length_is_odd_in_one_run_and_even_in_another(B: int, T: int) -> None:
+    runs = next(input_settings({"B": B, "T": T}))
+    assert {run["T"] % 2 for run in runs} == {0, 1}
 
 
 @given(SIZES, st.integers(1, 4), st.lists(st.sampled_from(LETTERS), min_size=1, max_size=2), st.integers(-3, 3))
