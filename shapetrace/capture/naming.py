@@ -97,7 +97,7 @@ class Naming:
         left = [size for letter, size in probes.sizes.items() if is_unknown(letter)]
         found = [size for letter, size in named.sizes.items() if letter not in probes.sizes]
         named = name_widths(msgspec.structs.replace(named, sizes={**trace.sizes, **used(named)}), self.sizes)
-        named = without(named, is_varying)
+        named = without(named, is_varying) if any(map(is_varying, axes_of(named))) else named
         found += [named.sizes[letter] for letter in "TS" if letter in named.sizes and named.sizes[letter] not in found]
         notes = (*trace.notes, *unnamed(probes, list((Counter(left) - Counter(found)).elements())))
         named = msgspec.structs.replace(named, notes=(*notes, *self.contradicted(named)))
@@ -179,10 +179,10 @@ def is_shared() -> bool:
     return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
 
 
-def axes_of(trace: Trace) -> Iterator[str | int]:
-    for call in trace.calls:
-        for tensors in (call.inputs, call.outputs, call.unmade):
-            yield from (axis for tensor in tensors.values() for axis in tensor.axes or ())
+def axes_of(trace: Trace) -> set[str | int]:
+    places = ((call.inputs, call.outputs, call.unmade) for call in trace.calls)
+    found = {tensor.axes or () for tensors in places for place in tensors for tensor in place.values()}
+    return {axis for axes in found for axis in axes}
 
 
 def is_formula(axis: str | int) -> bool:

@@ -7,7 +7,6 @@ for the ids that the model was given stay.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from itertools import permutations
 
 from ..letters import MODEL_AXES, is_of_input
@@ -74,15 +73,16 @@ def are_apart(sizes: Mapping[str, int], settings: Settings) -> bool:
 def is_apart(its: tuple[int, ...], table: Table) -> bool:
     """Whether the sizes of a letter are not those of one in the table, nor a multiple, nor more or less by some number;
     `are_apart` is sure of it, and slow."""
-    return not any(
-        any(one == other for one, other in zip(its[1:], others[1:], strict=True))
-        or len({Fraction(one, other) for one, other in zip(its[:3], others[:3], strict=True)}) == 1
-        or any(
-            len({a * one - b * other for one, other in zip(its[:3], others[:3], strict=True)}) == 1
-            for a, b in ((1, 1), (1, 2), (2, 1))
-        )
-        for others in table.values()
-    )
+    now, first, second, third = its
+    for there, its_first, its_second, its_third in table.values():
+        if first == its_first or second == its_second or third == its_third:
+            return False
+        if now * its_first == first * there and now * its_second == second * there:
+            return False
+        for a, b in ((1, 1), (1, 2), (2, 1)):
+            if a * now - b * there == a * first - b * its_first == a * second - b * its_second:
+                return False
+    return True
 
 
 def of_each(sizes: Mapping[str, int], size: Callable[[int, str, int], int]) -> Settings:
