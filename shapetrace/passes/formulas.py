@@ -19,7 +19,7 @@ from operator import mul
 
 from ..letters import PART_AXES, is_of_input
 
-__all__ = ["Formulas", "evaluate"]
+__all__ = ["Formulas", "bracketed", "evaluate", "in_formula"]
 
 Sizes = tuple[int, ...]
 """Of one dim, or of one letter, in each of the runs."""
@@ -141,6 +141,11 @@ def is_likely(letters: tuple[str, ...], ratio: Fraction) -> bool:
 
 def word(letters: tuple[str, ...]) -> str:
     return "·".join(letters)
+
+
+def bracketed(axis: str) -> str:
+    """An axis as a factor: twice T+1 is 2·(T+1)."""
+    return f"({axis})" if "(" not in axis and any(sign in axis for sign in "+-") else axis
 
 
 def in_formula(letter: str) -> tuple[int, str]:

@@ -15,6 +15,7 @@ from math import prod
 import msgspec
 
 from ...schema import TensorMeta
+from ..formulas import bracketed
 
 __all__ = ["UNSEEN", "Axis", "Dim", "Dims"]
 
@@ -48,7 +49,8 @@ class Extent(msgspec.Struct, frozen=True, gc=False):
     @property
     def axis(self) -> Axis:
         times = [str(self.factor)] if self.factor != 1 else []
-        return "·".join([*times, *self.axes]) if self.axes else self.factor
+        letters = self.axes if self.factor == len(self.axes) == 1 else map(bracketed, self.axes)
+        return "·".join([*times, *letters]) if self.axes else self.factor
 
 
 NONE = Extent(1, 1, ())
@@ -204,9 +206,9 @@ class Dims:
             yield Extent(size, factor, tuple(sorted(axes.elements())))
 
     def extent(self, axis: Axis) -> tuple[int, tuple[str, ...]]:
-        """An axis as a number times others: "2·B" is 2 times B."""
+        """An axis as a number times others: "2·B" is 2 times B. A sum is one: "2·T+1" is no number times T+1."""
         if axis not in self.extents:
-            words = [str(axis)] if "(" in str(axis) else str(axis).split("·")
+            words = [str(axis)] if any(sign in str(axis) for sign in "(+-") else str(axis).split("·")
             numbers = [int(word) for word in words if word.isdecimal()]
             self.extents[axis] = prod(numbers), tuple(word for word in words if not word.isdecimal())
         return self.extents[axis]
