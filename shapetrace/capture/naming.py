@@ -32,8 +32,8 @@ __all__ = ["Naming", "Sourcing", "declared"]
 
 BY_VALUES = frozenset("nonzero argwhere masked_select unique unique_consecutive bincount repeat_interleave".split())
 
-SHORT = re.compile(r"(\d+·)?\w(/\w)?")
-"""A number of times a letter, over a number or a letter."""
+SHORT = re.compile(r"([2-4]·)?\w(/[24])?|\w/[^\W\d]")
+"""A few times a letter, or a share of it; or how often one goes into another."""
 
 HOW_TO_DECLARE = "axes='B=2 T=4'"
 

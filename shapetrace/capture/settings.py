@@ -126,8 +126,8 @@ def model_settings(sizes: Mapping[str, int]) -> Iterator[Settings]:
         yield NOTHING
         return
     yield (
-        coprime(sizes, 5, 2, 8 * 2, 8 * 13, 30) | parts(sizes, 0),
-        coprime(sizes, 3, 3, 8 * 3, 8 * 17, 60) | parts(sizes, 1),
+        coprime(sizes, 5, 2, 8 * 3, 8 * 13, 30) | parts(sizes, 0),
+        coprime(sizes, 3, 3, 8 * 2, 8 * 17, 60) | parts(sizes, 1),
         coprime(sizes, 7, 2, 8 * 1, 8 * 19, 90) | parts(sizes, 2),
     )
     if not sizes.keys() & set(MODEL_AXES):
@@ -152,7 +152,7 @@ def coprime(sizes: Mapping[str, int], heads: int, repeats: int, width: int, hidd
 
 PARTS = {
     "J": (8 * 10, 8 * 7, 8 * 11),
-    "R": (4 * 2, 4 * 4, 4 * 1),
+    "R": (4 * 4, 4 * 2, 4 * 1),
     "U": (8 * 9, 8 * 4, 8 * 7),
     "Q": (8 * 7, 8 * 12, 8 * 5),
     "Z": (8 * 12, 8 * 5, 8 * 13),

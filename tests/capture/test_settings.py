@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shapetrace.capture.naming import may_be_chance
 from shapetrace.capture.settings import are_apart, input_settings, model_settings
 from shapetrace.passes.formulas import Formulas, evaluate
 
@@ -101,6 +102,32 @@ def test_no_axis_of_a_model_is_made_of_its_others_at_the_sizes_of_the_runs(
     for letter, its in table.items():
         found = Formulas({other: sizes for other, sizes in table.items() if other != letter}).of(its)
         assert found in (None, *(["H·D", "C/H", "C/D"] if {"C", "H", "D"} <= table.keys() else [])), (letter, found)
+
+
+MADE = "H/G D-R U+R Z+R H·(U+R) H·(U+D) A+2·N D/2 R/2 3·C 2·F 2·J C+2·G·D G·D".split()
+
+
+@pytest.mark.parametrize("axis", MADE)
+@given(st.sampled_from([1, 2, 4, 8]), st.sampled_from([2, 3, 4, 8]), st.data())
+def test_what_two_runs_tell_of_the_axes_of_a_model_the_third_confirms(
+    axis: str, groups: int, repeats: int, data: st.DataObject
+) -> None:
+    D = data.draw(st.sampled_from([4, 8, 16, 24, 32, 64, 128]))
+    sizes = {letter: data.draw(st.sampled_from([8, 16, 24, 64, 96, 256])) for letter in "FJUQZNAVE"}
+    sizes |= {"H": groups * repeats, "G": groups, "D": D, "C": groups * repeats * D, "K": 2, "R": D // 2}
+    runs = [sizes, *next(iter(model_settings(sizes)))]
+
+    def found(count: int) -> str | None:
+        table = {letter: tuple(run[letter] for run in runs[:count]) for letter in runs[1]}
+        return Formulas(table).of(tuple(evaluate(axis, run) or 0 for run in runs[:count]))
+
+    two, three = found(3), found(4)
+    assert two is None or may_be_chance(two) or evaluate(two, runs[3]) == evaluate(axis, runs[3]), two
+    assert three is None or evaluate(three, FRESH) == evaluate(axis, FRESH), three
+
+
+FRESH = {"H": 22, "G": 11, "D": 52, "C": 22 * 52, "F": 202, "V": 997, "E": 34, "K": 9, "J": 62}
+FRESH |= {"R": 28, "U": 46, "Q": 74, "Z": 58, "N": 38, "A": 13, "M": 86}
 
 
 @given(st.integers(1, 512), st.integers(1, 16), st.sampled_from([1, 2, 4, 8]))
