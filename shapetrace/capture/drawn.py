@@ -31,5 +31,11 @@ class FewDrawn(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+FewDrawn.__torch_dispatch__ = getattr(  # type: ignore[method-assign]
+    FewDrawn.__torch_dispatch__, "__wrapped__", FewDrawn.__torch_dispatch__
+)
+"""As it was written: what torch has put around it imports its compiler."""
+
+
 def is_large(tensor: torch.Tensor) -> bool:
     return tensor.numel() > FEW and tensor.is_contiguous() and not isinstance(tensor, FakeTensor) and not tensor.is_meta
