@@ -62,6 +62,8 @@ N, A      the state of each channel, and the rank of its time step, in a state s
 M         the width of the embedding, where it is another than C
 """
 
+NAMES = frozenset(" ".join(FIELDS.values()).split())
+
 ROTATED = "qk_rope_head_dim"
 """Where heads are said to have a part that is rotated, D is the width of their values alone."""
 
@@ -119,9 +121,10 @@ def in_order(letters: Mapping[str, int]) -> dict[str, int]:
 def letters_of_names(names: Iterable[str]) -> dict[str, str]:
     """Of some names those that size an axis -> its letter. Any other single capital is the letter that it is."""
     given = list(names)
+    known = [name for name in given if name in NAMES]
     found = {name: name for name in given if len(name) == 1 and name.isupper() and name not in FIELDS.get(name, "")}
-    for letter, known in FIELDS.items():
-        there = [name for name in known.split() if name in given and name not in found]
+    for letter, fields in FIELDS.items() if known else ():
+        there = [name for name in fields.split() if name in known and name not in found]
         found |= dict.fromkeys(there[:-1] if len(there) > 1 and there[-1] == "hidden_dim" else there, letter)
     if ROTATED in given:
         found = {name: letter for name, letter in found.items() if letter != "D"}
