@@ -11,7 +11,11 @@ __all__ = [
     "MODEL_AXES",
     "NAME",
     "ORDER",
+    "PART_AXES",
+    "SUMS",
+    "TIED",
     "in_order",
+    "is_of_input",
     "is_unknown",
     "letters_of_names",
     "names_in",
@@ -19,29 +23,57 @@ __all__ = [
     "unknown",
 ]
 
-ORDER = "BTSCHDGFVPL"
+ORDER = "BTSCHDGFVPLEKJRUQZNAM"
 """As a paper would list them; other letters follow."""
 
 MODEL_AXES = "CHDGFV"
-"""Those that are the model's own; the others, but L, are its input's."""
+"""Those that are the model's own."""
+
+PART_AXES = "EKJRUQZNAM"
+"""Those that only models of some kind have. What is among neither of these, but L, is an axis of the input."""
 
 FIELDS = {
-    "C": "C hidden_size d_model n_embd n_embed dim model_dim embed_dim emb_dim embedding_dim width hidden_dim",
+    "C": "C hidden_size d_model n_embd n_embed dim model_dim embed_dim emb_dim embedding_dim width lru_width "
+    "hidden_dim",
     "H": "H num_attention_heads n_head n_heads num_heads nhead heads encoder_attention_heads decoder_attention_heads",
-    "G": "G num_key_value_heads n_kv_heads num_kv_heads n_kv_head kv_heads",
-    "D": "D head_dim d_kv dim_head d_head attention_head_dim",
+    "G": "G num_key_value_heads n_kv_heads num_kv_heads n_kv_head kv_heads kv_n_heads",
+    "D": "D head_dim d_kv dim_head d_head attention_head_dim kv_channels",
     "F": "F intermediate_size ffn_dim n_inner d_ff d_inner ff_dim mlp_dim dim_feedforward ffn_hidden_size hidden_dim "
     "encoder_ffn_dim decoder_ffn_dim",
     "V": "V vocab_size n_vocab num_tokens",
     "L": "L num_hidden_layers n_layer n_layers num_layers depth encoder_layers decoder_layers num_decoder_layers",
+    "E": "num_experts n_routed_experts num_local_experts moe_num_experts n_experts",
+    "K": "num_experts_per_tok num_experts_per_token moe_topk moe_top_k top_k_experts",
+    "J": "moe_intermediate_size expert_ffn_hidden_size shared_expert_intermediate_size",
+    "R": "qk_rope_head_dim rotary_dim",
+    "U": "qk_nope_head_dim",
+    "Q": "q_lora_rank",
+    "Z": "kv_lora_rank",
+    "N": "state_size mamba_d_state ssm_state_size d_state",
+    "A": "time_step_rank mamba_dt_rank dt_rank",
+    "M": "embedding_size word_embed_proj_dim",
 }
-"""Letter -> the names for its size. "hidden_dim" is F beside another name for C."""
+"""Letter -> the names for its size. "hidden_dim" is F beside another name for C.
+
+E, K, J   experts, those of them that each token goes to, and the width inside one
+R, U      the part of a head that is rotated, and that which is not, where a head is said to have both
+Q, Z      the ranks of what queries, and what keys and values are projected from
+N, A      the state of each channel, and the rank of its time step, in a state space
+M         the width of the embedding, where it is another than C
+"""
 
 NAMES = frozenset(" ".join(FIELDS.values()).split())
 
-
 ROTATED = "qk_rope_head_dim"
-"""The width of the part of a head that is rotated. Where there is one, no one number is the width of a head."""
+"""Where heads are said to have a part that is rotated, D is the width of their values alone."""
+
+IN_ROTATED = {"head_dim": "R", "v_head_dim": "D"}
+
+SUMS = {"qk_head_dim": "UR"}
+"""Names for the sum of two axes."""
+
+TIED = {"G": "H", "M": "C"}
+"""Letters that are another where they have its size: each query head has keys of its own, or nothing is projected."""
 
 NAME = re.compile(r"\?\d+|[^\W\d]\w*")
 """A letter within an axis."""
@@ -75,6 +107,11 @@ def is_unknown(axis: str | int) -> bool:
     return isinstance(axis, str) and axis.startswith("?") and NAME.fullmatch(axis) is not None
 
 
+def is_of_input(letter: str) -> bool:
+    """Whether it is no axis of the model's own."""
+    return letter not in MODEL_AXES and letter not in PART_AXES and letter != "L"
+
+
 def in_order(letters: Mapping[str, int]) -> dict[str, int]:
     """The same in the order a reader expects: B T S C H D G F V P L, then any others."""
     order = [*ORDER, *letters]
@@ -85,10 +122,11 @@ def letters_of_names(names: Iterable[str]) -> dict[str, str]:
     """Of some names those that size an axis -> its letter. Any other single capital is the letter that it is."""
     given = list(names)
     known = [name for name in given if name in NAMES]
-    found = {name: name for name in given if len(name) == 1 and name.isupper() and name not in FIELDS}
+    found = {name: name for name in given if len(name) == 1 and name.isupper() and name not in FIELDS.get(name, "")}
     for letter, fields in FIELDS.items() if known else ():
         there = [name for name in fields.split() if name in known and name not in found]
         found |= dict.fromkeys(there[:-1] if len(there) > 1 and there[-1] == "hidden_dim" else there, letter)
     if ROTATED in given:
-        return {name: letter for name, letter in found.items() if letter != "D"}
+        found = {name: letter for name, letter in found.items() if letter != "D"}
+        found |= {name: letter for name, letter in IN_ROTATED.items() if name in given}
     return found

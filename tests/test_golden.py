@@ -1,4 +1,5 @@
-"""The golden traces of the reference models and of the Transformers in torch itself: `pytest --update-traces`."""
+"""The golden traces of the reference models, of the Transformers in torch itself, and of one in x-transformers:
+`pytest --update-traces`."""
 
 from __future__ import annotations
 
@@ -56,8 +57,15 @@ def test_the_transformers_of_torch_still_give_their_golden_traces(name: str, gol
     golden(TORCH[name](), name)
 
 
+def test_a_decoder_of_x_transformers_still_gives_its_golden_trace(golden: Golden) -> None:
+    theirs = pytest.importorskip("x_transformers")
+    layers = theirs.Decoder(dim=8, depth=1, heads=2, attn_dim_head=4)
+    model = theirs.TransformerWrapper(num_tokens=16, max_seq_len=16, attn_layers=layers)
+    golden(shapetrace.trace(model.eval(), torch.zeros(2, 4, dtype=torch.long)), "x-transformers")
+
+
 def test_there_is_a_golden_trace_of_each_of_them_and_of_nothing_else() -> None:
-    assert sorted(path.stem for path in TRACES.iterdir()) == sorted((*MODELS, *TORCH))
+    assert sorted(path.stem for path in TRACES.iterdir()) == sorted((*MODELS, *TORCH, "x-transformers"))
 
 
 @pytest.mark.parametrize("name", [*MODELS, *TORCH])

@@ -50,7 +50,7 @@ def test_a_letter_has_one_size() -> None:
 
 
 def test_letters_stand_as_a_paper_would_list_them_and_others_follow() -> None:
-    assert list(in_order(dict.fromkeys("LVXFDHTBN", 1))) == list("BTHDFVLXN")
+    assert list(in_order(dict.fromkeys("LVXFDHTBY", 1))) == list("BTHDFVLXY")
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,13 @@ def test_letters_stand_as_a_paper_would_list_them_and_others_follow() -> None:
         ("T N dropout", {"T": "T", "N": "N"}),
         ("dropout bias", {}),
         ("num_key_value_heads head_dim", {"num_key_value_heads": "G", "head_dim": "D"}),
+        ("num_local_experts num_experts_per_tok", {"num_local_experts": "E", "num_experts_per_tok": "K"}),
+        ("state_size time_step_rank", {"state_size": "N", "time_step_rank": "A"}),
+        ("head_dim rotary_dim", {"head_dim": "D", "rotary_dim": "R"}),
+        (
+            "head_dim qk_rope_head_dim qk_nope_head_dim v_head_dim",
+            {"head_dim": "R", "qk_rope_head_dim": "R", "qk_nope_head_dim": "U", "v_head_dim": "D"},
+        ),
     ],
 )
 def test_a_name_sizes_the_axis_that_the_field_of_research_gives_it(names: str, letters: dict[str, str]) -> None:

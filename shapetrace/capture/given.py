@@ -2,7 +2,7 @@
 
 It is copied before the forward runs, which may change it: a cache grows. Of large floats only the form is kept, so that
 no memory is; integers, which the model may look up, and what is small, which it may branch on, are copied. At another
-size a dim repeats itself, or is cut off.
+size a dim repeats itself, or lacks its middle: padding is at either end of a mask.
 """
 
 from __future__ import annotations
@@ -61,11 +61,29 @@ class Held(msgspec.Struct, frozen=True):
             return values.to(self.device, self.dtype).requires_grad_(self.requires_grad)
         for dim, (size, old) in enumerate(zip(shape, self.shape, strict=True)):
             if size != old:
-                values = values.index_select(dim, torch.arange(size, device=values.device) % max(old, 1))
+                values = values.index_select(dim, places(size, old).to(values.device))
         if redrawn and values.dim() > 1 and values.numel():  # one of rank 1 may say where others begin
-            drawn = torch.randint(values.numel(), values.shape, generator=generator).to(values.device)
-            values = values.flatten()[drawn]
+            values = drawn(values, generator)
         return values.clone().requires_grad_(self.requires_grad)
+
+
+def places(size: int, old: int) -> torch.Tensor:
+    """Of a dim that was `old` long those places that make it `size` long."""
+    if size >= old:
+        return torch.arange(size) % max(old, 1)
+    first = torch.arange(size)
+    return torch.where(first < (size + 1) // 2, first, first + old - size)
+
+
+def drawn(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """A tensor of the same shape with values from among these. If there are two of them, as in a mask, both are there:
+    a model may leave out what a mask does that masks nothing."""
+    found = values.flatten()[torch.randint(values.numel(), values.shape, generator=generator).to(values.device)]
+    kinds = values.unique()
+    if len(kinds) == 2 and len(found.unique()) == 1:
+        place = int(torch.randint(found.numel(), (), generator=generator))
+        found.view(-1)[place] = kinds[kinds != found.flatten()[0]][0]
+    return found
 
 
 class Stand:

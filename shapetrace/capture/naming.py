@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -10,13 +11,14 @@ import msgspec
 import torch
 from torch import nn
 
-from ..letters import is_unknown, names_in, sizes_in
-from ..passes.axes import Axes, name_axes, with_axes
+from ..letters import is_of_input, is_unknown, names_in, sizes_in
+from ..passes.axes import is_varying, name_axes, unseen, without
 from ..passes.declared import as_declared
 from ..passes.depth import layers_of
 from ..passes.roles import name_roles
 from ..passes.widths import name_widths
-from ..schema import Call, TensorMeta, Trace
+from ..passes.widths.unseen import name_unseen
+from ..schema import Call, Trace
 from .before import Before
 from .copied import copied, is_large, weightless
 from .given import CannotProbe, Given, given
@@ -28,9 +30,10 @@ from .weightless import Weightless, mode_of, within
 
 __all__ = ["Naming", "Sourcing", "declared"]
 
-BY_VALUES = frozenset(
-    "nonzero argwhere where masked_select unique unique_consecutive bincount repeat_interleave".split()
-)
+BY_VALUES = frozenset("nonzero argwhere masked_select unique unique_consecutive bincount repeat_interleave".split())
+
+SHORT = re.compile(r"([2-4]·)?\w(/[24])?|\w/[^\W\d]")
+"""A few times a letter, or a share of it; or how often one goes into another."""
 
 HOW_TO_DECLARE = "axes='B=2 T=4'"
 
@@ -83,14 +86,18 @@ class Naming:
         with undisturbed():
             probes = self.probes(trace)
         plain = msgspec.structs.replace(trace, sizes=dict(probes.sizes))
-        named = name_axes(plain, probes.runs, self.sizes)
+        runs = probes.runs
+        named = name_axes(plain, runs, self.sizes, varying=True)
         is_chance = any(map(goes_by_values, trace.calls))
-        if is_chance or any(is_formula(axis) for axis in axes_of(named)):
+        if is_chance or any(map(may_be_chance, axes_of(named))):
             more = probes.more(2 if is_chance else 1)
-            named = name_axes(plain, (*probes.runs, *more), self.sizes) if more else without_formulas(named)
+            runs = (*runs, *more)
+            named = name_axes(plain, runs, self.sizes, varying=True) if more else without(named, is_formula)
+        named = name_unseen(named, unseen(plain, runs))
         left = [size for letter, size in probes.sizes.items() if is_unknown(letter)]
         found = [size for letter, size in named.sizes.items() if letter not in probes.sizes]
         named = name_widths(msgspec.structs.replace(named, sizes={**trace.sizes, **used(named)}), self.sizes)
+        named = without(named, is_varying) if any(map(is_varying, axes_of(named))) else named
         found += [named.sizes[letter] for letter in "TS" if letter in named.sizes and named.sizes[letter] not in found]
         notes = (*trace.notes, *unnamed(probes, list((Counter(left) - Counter(found)).elements())))
         named = msgspec.structs.replace(named, notes=(*notes, *self.contradicted(named)))
@@ -172,30 +179,30 @@ def is_shared() -> bool:
     return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
 
 
-def axes_of(trace: Trace) -> Iterator[str | int]:
-    for call in trace.calls:
-        for tensors in (call.inputs, call.outputs, call.unmade):
-            yield from (axis for tensor in tensors.values() for axis in tensor.axes or ())
+def axes_of(trace: Trace) -> set[str | int]:
+    places = ((call.inputs, call.outputs, call.unmade) for call in trace.calls)
+    found = {tensor.axes or () for tensors in places for place in tensors for tensor in place.values()}
+    return {axis for axes in found for axis in axes}
 
 
 def is_formula(axis: str | int) -> bool:
     """Whether it is more than a product of letters; that may fit two runs by chance, as the tokens of an expert do."""
-    return isinstance(axis, str) and "·".join(names_in(axis)) != axis
+    return isinstance(axis, str) and not is_varying(axis) and "·".join(names_in(axis)) != axis
+
+
+def may_be_chance(axis: str | int) -> bool:
+    """Whether it is a formula that is to be confirmed: not where it is short, and the model's own: 3·C, D/2, H/G."""
+    is_short = isinstance(axis, str) and SHORT.fullmatch(axis) is not None
+    return is_formula(axis) and not (is_short and not any(map(is_of_input, names_in(axis))))
 
 
 def goes_by_values(call: Call) -> bool:
     """Whether what comes of it is of a size that the values in a tensor say; two runs may fit a letter by chance."""
+    if call.name == "where":  # of three, it says which of two are taken
+        return len(call.inputs) + len(call.literals) == 1
     return call.name in BY_VALUES or (
         call.name == "__getitem__" and any(tensor.dtype == "bool" for tensor in list(call.inputs.values())[1:])
     )
-
-
-def without_formulas(trace: Trace) -> Trace:
-    def axes(_index: int, _place: str, _key: str, tensor: TensorMeta) -> Axes:
-        pairs = zip(tensor.axes or (), tensor.shape, strict=False)
-        return tuple(size if is_formula(axis) else axis for axis, size in pairs) or tensor.shape
-
-    return with_axes(trace, axes)
 
 
 def used(trace: Trace) -> dict[str, int]:

@@ -15,10 +15,11 @@ from typing import Any, cast
 import msgspec
 from torch import nn
 
-from ..letters import MODEL_AXES
+from ..letters import is_of_input
 from ..passes.align import place
 from ..passes.depth import Layers, stretched
 from ..schema import Trace
+from .drawn import FewDrawn
 from .given import Given
 from .groups import Groups, guesses, splits
 from .kept import left
@@ -124,7 +125,9 @@ class Prober:
 
     def choices(self) -> Iterator[Choice]:
         """All at once, as will do for most; else what can be changed is found piece by piece."""
-        is_open = not any(map(is_outer, self.source.letters))  # else the source makes the input, and has letters for it
+        is_open = not any(
+            map(is_of_input, self.source.letters)
+        )  # else the source makes the input, and has letters for it
         likely = list(guesses(self.held)) if is_open else []
         if not self.told_apart or not is_open:
             groups = next(iter(likely), {})
@@ -175,7 +178,7 @@ class Prober:
     def found_letters(self) -> Settings:
         """The letters that can be changed: those of one kind together, or else in smaller parts."""
         found = NOTHING
-        for kind in ("".join(filter(is_outer, self.source.letters)), "CHDG", "F", "V"):
+        for kind in ("".join(filter(is_of_input, self.source.letters)), *KINDS):
             whole = self.working_letters(kind)
             parts = ("C", "HG", "D") if whole is None and kind == "CHDG" else ()
             for own in filter(None, (whole, *map(self.working_letters, parts))):
@@ -247,7 +250,8 @@ class Prober:
     def built(self, choice: Choice, run: int) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
         inputs, own = sizes_of(choice, run)
         depth = {"L": self.shallow[1].first} if self.shallow is not None else {}
-        model, given = self.source.build({**own, **depth})
+        with FewDrawn():
+            model, given = self.source.build({**own, **depth})
         shapes = self.widened(given, own.get("C"))
         for letter, dims in choice.groups.items():
             for number, dim in dims:
@@ -280,8 +284,8 @@ def with_head(sizes: dict[str, int]) -> dict[str, int]:
 
 def settings(letters: Sizes) -> Iterator[Settings]:
     """Other sizes for letters of both kinds, the input's and the model's own. Layers stay: their number is no axis."""
-    outer = {letter: size for letter, size in letters.items() if is_outer(letter)}
-    inner = {letter: size for letter, size in letters.items() if letter in MODEL_AXES}
+    outer = {letter: size for letter, size in letters.items() if is_of_input(letter)}
+    inner = {letter: size for letter, size in letters.items() if letter != "L" and letter not in outer}
     for own in model_settings(inner):
         for inputs in input_settings(outer):
             yield merged(inputs, own)
@@ -301,9 +305,8 @@ def sizes_of(choice: Choice, run: int) -> tuple[dict[str, int], dict[str, int]]:
     return choice.inputs[run % 3], choice.own[run % 3]
 
 
-def is_outer(letter: str) -> bool:
-    return letter not in MODEL_AXES and letter != "L"
-
+KINDS = ("CHDG", "F", "V", "EK", *"JRUQZNAM")
+"""Letters of a model that are tried together, where not all of them can be changed."""
 
 MOST_IN_PARTS = 2
 """Of how many guesses each group is tried by itself."""

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
-from ..letters import ROTATED, letters_of_names
+from ..letters import ROTATED, SUMS, TIED, letters_of_names
 
 __all__ = ["attribute", "letters_of", "rebuilt"]
 
@@ -38,7 +38,7 @@ def letters_of(model: nn.Module) -> dict[str, int]:
                 found.setdefault(letter, fields[name])
     if is_whole and {"C", "H"} <= found.keys() and found["C"] % found["H"] == 0:
         found.setdefault("D", found["C"] // found["H"])
-    return found
+    return {letter: size for letter, size in found.items() if size != found.get(TIED.get(letter, ""))}
 
 
 def attribute(thing: object, name: str) -> Any:
@@ -71,10 +71,14 @@ def changed(config: Any, old: Mapping[str, int], new: Mapping[str, int]) -> Any:
     for part in parts(whole):
         fields = fields_of(part)
         sizes = {
-            name: new[letter]
+            name: new[each]
             for name, letter in letters_of_names(fields).items()
-            if letter in new and (fields[name] == old.get(letter) or (letter == "F" and fields[name] is None))
+            for each in (letter, TIED.get(letter, letter))
+            if each in new and (fields[name] == old.get(each) or (each == "F" and fields[name] is None))
         }
+        for name, letters in SUMS.items():
+            if fields.get(name) == sum(old.get(letter, 0) for letter in letters):
+                sizes[name] = sum(new.get(letter, old.get(letter, 0)) for letter in letters)
         if part is whole and is_frozen(part):
             return dataclasses.replace(part, **sizes)  # it may check its fields
         for name, size in sizes.items():

@@ -7,10 +7,9 @@ for the ids that the model was given stay.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from itertools import permutations
 
-from ..letters import MODEL_AXES
+from ..letters import MODEL_AXES, is_of_input
 from ..passes.formulas import Formulas
 
 __all__ = ["NOTHING", "Settings", "are_apart", "input_settings", "model_settings"]
@@ -21,7 +20,9 @@ Settings = tuple[dict[str, int], dict[str, int], dict[str, int]]
 NOTHING: Settings = ({}, {}, {})
 
 PRIMES = sorted(permutations((3, 5, 7, 11, 13, 17, 19, 23, 29, 31), 3), key=lambda sizes: (max(sizes), sum(sizes)))
-"""Of one letter in three runs, the small ones first: they cost less, and a model may have no room for more."""
+PRIMES = [(one, other, third + 1) for one, other, third in PRIMES]
+"""Of one letter in three runs, the small ones first: they cost less, and a model may have no room for more. The third
+is even: where a length is odd in each run, T+1 may be it rounded up, and one more."""
 
 FACTORS = (2, 3, 5, 7), (3, 2, 7, 5), (4, 5, 3, 2)
 
@@ -59,7 +60,7 @@ def are_apart(sizes: Mapping[str, int], settings: Settings) -> bool:
     """
     letters = [letter for letter in sizes if all(letter in run for run in settings)]
     table = {letter: (sizes[letter], *(run[letter] for run in settings[:2])) for letter in letters}
-    given = {letter: its for letter, its in table.items() if letter not in MODEL_AXES}
+    given = {letter: its for letter, its in table.items() if is_of_input(letter)}
     for letter, its in table.items():
         others = {other: its for other, its in (table if letter in given else given).items() if other != letter}
         if any(its[run] == other[run] for other in others.values() for run in (1, 2) if letter in given):
@@ -72,15 +73,16 @@ def are_apart(sizes: Mapping[str, int], settings: Settings) -> bool:
 def is_apart(its: tuple[int, ...], table: Table) -> bool:
     """Whether the sizes of a letter are not those of one in the table, nor a multiple, nor more or less by some number;
     `are_apart` is sure of it, and slow."""
-    return not any(
-        any(one == other for one, other in zip(its[1:], others[1:], strict=True))
-        or len({Fraction(one, other) for one, other in zip(its[:3], others[:3], strict=True)}) == 1
-        or any(
-            len({a * one - b * other for one, other in zip(its[:3], others[:3], strict=True)}) == 1
-            for a, b in ((1, 1), (1, 2), (2, 1))
-        )
-        for others in table.values()
-    )
+    now, first, second, third = its
+    for there, its_first, its_second, its_third in table.values():
+        if first == its_first or second == its_second or third == its_third:
+            return False
+        if now * its_first == first * there and now * its_second == second * there:
+            return False
+        for a, b in ((1, 1), (1, 2), (2, 1)):
+            if a * now - b * there == a * first - b * its_first == a * second - b * its_second:
+                return False
+    return True
 
 
 def of_each(sizes: Mapping[str, int], size: Callable[[int, str, int], int]) -> Settings:
@@ -117,18 +119,25 @@ def multiples(sizes: Mapping[str, int], turn: int) -> Settings:
 def model_settings(sizes: Mapping[str, int]) -> Iterator[Settings]:
     """Other sizes for the model's own axes: first such as share few factors, then multiples of what they are.
 
-    Widths stay multiples of 8, for kernels that want them aligned, and so that a quarter of D is a whole number.
+    Widths stay multiples of 8, for kernels that want them aligned, and so that a quarter of D is a whole number. The
+    axes that only some models have are not among the multiples.
     """
     if not sizes:
         yield NOTHING
         return
     yield (
-        coprime(sizes, 5, 2, 8 * 5, 8 * 13, 30),
-        coprime(sizes, 3, 3, 8 * 7, 8 * 17, 60),
-        coprime(sizes, 7, 2, 8 * 3, 8 * 19, 90),
+        coprime(sizes, 5, 2, 8 * 3, 8 * 13, 30) | parts(sizes, 0),
+        coprime(sizes, 3, 3, 8 * 2, 8 * 17, 60) | parts(sizes, 1),
+        coprime(sizes, 7, 2, 8 * 1, 8 * 19, 90) | parts(sizes, 2),
     )
-    yield widened(sizes, "CHDG", 2, 3, 32), widened(sizes, "CHDG", 3, 2, 64), widened(sizes, "CHDG", 4, 5, 96)
-    yield widened(sizes, "CD", 2, 3, 32), widened(sizes, "CD", 3, 2, 64), widened(sizes, "CD", 4, 5, 96)
+    if not sizes.keys() & set(MODEL_AXES):
+        return
+    for letters in ("CHDG", "CD"):
+        yield (
+            widened(sizes, letters, 2, 3, 3, 32),
+            widened(sizes, letters, 3, 2, 1, 64),
+            widened(sizes, letters, 4, 5, 5, 96),
+        )
 
 
 def coprime(sizes: Mapping[str, int], heads: int, repeats: int, width: int, hidden: int, more: int) -> dict[str, int]:
@@ -141,10 +150,41 @@ def coprime(sizes: Mapping[str, int], heads: int, repeats: int, width: int, hidd
     return {letter: wanted[letter] for letter in MODEL_AXES if letter in sizes}
 
 
-def widened(sizes: Mapping[str, int], letters: str, times: int, others: int, more: int) -> dict[str, int]:
-    """`times` the heads' width, and `others` times the heads if they are among `letters`; C is what comes of it."""
+PARTS = {
+    "J": (8 * 10, 8 * 7, 8 * 11),
+    "R": (4 * 4, 4 * 2, 4 * 1),
+    "U": (8 * 9, 8 * 4, 8 * 7),
+    "Q": (8 * 7, 8 * 12, 8 * 5),
+    "Z": (8 * 12, 8 * 5, 8 * 13),
+    "N": (8 * 2, 8 * 5, 8 * 3),
+    "A": (9, 14, 22),
+    "M": (8 * 11, 8 * 3, 8 * 8),
+}
+"""Of the axes that only some models have. What is rotated is less than the width of a head."""
+
+
+def parts(sizes: Mapping[str, int], run: int) -> dict[str, int]:
+    """Experts stay a multiple of the groups that they are in, and more than each token goes to."""
+    found = {letter: its[run] for letter, its in PARTS.items() if letter in sizes}
+    E, K = sizes.get("E", 0), sizes.get("K", 0)
+    if E > 1:
+        found["E"] = E // 4 * (2, 1, 3)[run] if E % 32 == 0 else E * (2, 3, 5)[run]
+    if 1 < K < E and found["E"] > MOST_CHOSEN:
+        found["K"] = [chosen for chosen in (3, 4, 5, MOST_CHOSEN) if chosen != K][run]
+    return found
+
+
+MOST_CHOSEN = 6
+"""Experts that a token goes to, in a run."""
+
+
+def widened(sizes: Mapping[str, int], letters: str, times: int, others: int, groups: int, more: int) -> dict[str, int]:
+    """`times` the heads' width, and `others` times the heads if they are among `letters`; C is what comes of it.
+
+    `groups` times the key and value heads: were it always as often as the heads, H/2 would look like G.
+    """
     heads = others if "H" in letters else 1
-    factors = {"H": heads, "G": heads, "D": times, "C": heads * times, "F": others}
+    factors = {"H": heads, "G": groups, "D": times, "C": heads * times, "F": 2 * others - 1}
     wanted = {letter: sizes[letter] * factors[letter] for letter in factors if letter in sizes}
     wanted["V"] = sizes.get("V", 0) + more
     return {letter: wanted[letter] for letter in MODEL_AXES if letter in sizes and letter in f"{letters}FV"}

@@ -16,21 +16,31 @@ from .align import align
 from .formulas import Formulas
 from .lengths import settled
 
-__all__ = ["Axes", "name_axes", "rename_axes", "with_axes"]
+__all__ = ["Axes", "Sight", "is_varying", "name_axes", "rename_axes", "unseen", "with_axes", "without"]
 
 Axes = tuple[str | int, ...]
+
+VARYING = "~"
+
+Sight = tuple[int, str, str]
+"""Where a tensor is: the index of a call, "inputs" or "outputs", and a key."""
 
 Shapes = tuple[tuple[int, ...], ...]
 """Of one tensor in each of the runs."""
 
 
-def name_axes(trace: Trace, probes: Sequence[Trace], declared: Mapping[str, int] | None = None) -> Trace:
+def name_axes(
+    trace: Trace, probes: Sequence[Trace], declared: Mapping[str, int] | None = None, *, varying: bool = False
+) -> Trace:
     """`trace` with the axes of its tensors, as far as `probes` tell them: runs of the model at other `sizes`.
 
     A letter in the sizes that `is_unknown` is an axis of the input of which it is not known yet which: what attention
     does with it tells, or the one letter of that size in `declared`, or else its dims stay numbers.
+
+    varying   whether dims that change, and are nothing that is known, have an axis that `is_varying`, the same for all
+              that change alike: they are no constants of the model
     """
-    runs = Runs(trace, probes)
+    runs = Runs(trace, probes, varying=varying)
     names = {letter: letter for letter in trace.sizes} | settled(trace, runs.axes, declared or {})
     names = {letter: name for letter, name in names.items() if not is_unknown(name)}
     runs.rename(names)
@@ -38,10 +48,24 @@ def name_axes(trace: Trace, probes: Sequence[Trace], declared: Mapping[str, int]
     return with_axes(msgspec.structs.replace(trace, sizes=sizes), runs.axes)
 
 
+def unseen(trace: Trace, probes: Sequence[Trace]) -> set[Sight]:
+    """The places of tensors that are not there in one of the probes."""
+    found: set[Sight] = set()
+    for probe in probes:
+        for index, (call, other) in enumerate(zip(trace.calls, align(trace.calls, probe.calls), strict=True)):
+            for place in ("inputs", "outputs"):
+                theirs: Mapping[str, TensorMeta] = {} if other is None else getattr(other, place)
+                for key, tensor in getattr(call, place).items():
+                    if key not in theirs or len(theirs[key].shape) != len(tensor.shape):
+                        found.add((index, place, key))
+    return found
+
+
 class Runs:
     """The same forward at several sizes, call by call."""
 
-    def __init__(self, trace: Trace, probes: Sequence[Trace]) -> None:
+    def __init__(self, trace: Trace, probes: Sequence[Trace], *, varying: bool) -> None:
+        self.varying: dict[tuple[int, ...], str] | None = {} if varying else None
         self.calls = [align(trace.calls, probe.calls) for probe in probes]
         self.letters = {
             letter: tuple(run.sizes[letter] for run in (trace, *probes))
@@ -67,8 +91,14 @@ class Runs:
             shapes.append(other.shape)
         told = tuple(shapes)
         if told not in self.known:
-            self.known[told] = tuple(self.formulas.of(sizes) or sizes[0] for sizes in zip(*told, strict=True))
+            self.known[told] = tuple(map(self.axis, zip(*told, strict=True)))
         return self.known[told]
+
+    def axis(self, sizes: tuple[int, ...]) -> str | int:
+        found = self.formulas.of(sizes)
+        if found is None and self.varying is not None and len(set(sizes)) > 1:
+            return self.varying.setdefault(sizes, f"{VARYING}{len(self.varying)}")
+        return found or sizes[0]
 
 
 def with_axes(trace: Trace, axes: Callable[[int, str, str, TensorMeta], Axes]) -> Trace:
@@ -80,9 +110,11 @@ def with_axes(trace: Trace, axes: Callable[[int, str, str, TensorMeta], Axes]) -
         found = dict(tensors)
         for key, tensor in tensors.items():
             said = axes(index, place, key, tensor)
-            if said != tensor.shape:
+            if said != tensor.shape or tensor.axes is not None:
                 same = id(tensor), said  # a tensor that many calls take is one object, and stays one
-                found[key] = made.get(same) or made.setdefault(same, msgspec.structs.replace(tensor, axes=said))
+                found[key] = made.get(same) or made.setdefault(
+                    same, msgspec.structs.replace(tensor, axes=None if said == tensor.shape else said)
+                )
         return found
 
     for index, call in enumerate(trace.calls):
@@ -93,6 +125,20 @@ def with_axes(trace: Trace, axes: Callable[[int, str, str, TensorMeta], Axes]) -
         }
         calls.append(msgspec.structs.replace(call, **parts) if parts else call)
     return msgspec.structs.replace(trace, calls=tuple(calls))
+
+
+def is_varying(axis: str | int) -> bool:
+    return isinstance(axis, str) and VARYING in axis
+
+
+def without(trace: Trace, unwanted: Callable[[str | int], bool]) -> Trace:
+    """`trace` with plain numbers for the axes that are `unwanted`."""
+
+    def axes(_index: int, _place: str, _key: str, tensor: TensorMeta) -> Axes:
+        pairs = zip(tensor.axes or tensor.shape, tensor.shape, strict=True)
+        return tuple(size if unwanted(axis) else axis for axis, size in pairs)
+
+    return with_axes(trace, axes)
 
 
 def rename_axes(trace: Trace, names: Mapping[str, str]) -> Trace:

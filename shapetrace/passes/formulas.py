@@ -1,9 +1,9 @@
 """What a size is made of, read from how it changed: 14 where B=2 and T=7, 33 where B=3 and T=11, is B·T.
 
 A formula is a product of letters, with a whole factor or divisor, or a letter plus or minus a number, a sum of two, or
-a product of such a sum with another letter:
+a product of such a sum with another letter, or what a part leaves of a whole:
 
-    B    B·H    3·C    D/2    T-1    P+T    2·T-1    B·(T-1)
+    B    B·H    3·C    D/2    T-1    P+T    2·T-1    B·(T-1)    H·(U+R)    D-R    H/G
 
 Of all that fit every run the simplest is taken, and none where two are equally simple: a wrong letter is worse than
 none.
@@ -14,17 +14,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import combinations, combinations_with_replacement
-from math import prod
+from itertools import combinations, permutations
+from operator import mul
 
-from ..letters import MODEL_AXES
+from ..letters import PART_AXES, is_of_input
 
-__all__ = ["Formulas", "evaluate"]
+__all__ = ["Formulas", "bracketed", "evaluate", "in_formula"]
 
 Sizes = tuple[int, ...]
 """Of one dim, or of one letter, in each of the runs."""
 
-FIRST = "BPSTGHDCFV"
+FIRST = "BPSTEKGHUZDRCFVJQMAN"
 """In which order letters stand in a formula: P+T, B·H, H·D."""
 
 MOST_FACTORS = 4
@@ -39,7 +39,8 @@ class Formulas:
     def __init__(self, letters: Mapping[str, Sizes]) -> None:
         changing = [letter for letter, sizes in letters.items() if len(set(sizes)) > 1]
         self.letters = {letter: letters[letter] for letter in sorted(changing, key=in_formula)}
-        self.products = [list(products(self.letters, count)) for count in range(1, MOST_FACTORS + 1)]
+        self.own = {letter: sizes for letter, sizes in self.letters.items() if not is_of_input(letter)}
+        self.levels: list[list[Product]] = []
         self.found: dict[Sizes, str | None] = {}
 
     def of(self, sizes: Sizes) -> str | None:
@@ -61,25 +62,42 @@ class Formulas:
 
     def fitting(self, sizes: Sizes, least: int) -> Iterator[tuple[int, str]]:
         """Of a kind of which the simplest cost `least` those that fit: what each costs, and the formula."""
-        for word, values in self.products[least - 1]:
+        for letters, values in self.products(least):
             ratio = constant_ratio(sizes, values)
-            if ratio is not None and max(ratio.numerator, ratio.denominator) <= LARGEST_FACTOR:
-                yield least + (ratio != 1) + (ratio.denominator != 1 != ratio.numerator), scaled(word, ratio)
+            if ratio is not None and is_likely(letters, ratio):
+                yield least + (ratio != 1) + (ratio.denominator != 1 != ratio.numerator), scaled(word(letters), ratio)
         if least == 2:
             yield from self.sums(sizes)
+        if least == 3:
+            yield from self.remainders(sizes)
         if least == 4:
             yield from self.beside(sizes)
         for letter, values in self.letters.items() if least == 4 else ():
             if all(size % value == 0 for size, value in zip(sizes, values, strict=True)):
                 rest = tuple(size // value for size, value in zip(sizes, values, strict=True))
-                yield from ((2 + cost, f"{letter}·({word})") for cost, word in self.sums(rest))
+                yield from ((2 + cost, f"{letter}·({text})") for cost, text in self.sums(rest))
+
+    def products(self, count: int) -> list[Product]:
+        """Each product of so many letters. Of those that only some models have one may be among them."""
+        while len(self.levels) < count:
+            self.levels.append(list(self.longer(self.levels[-1] if self.levels else [((), ())])))
+        return self.levels[count - 1]
+
+    def longer(self, shorter: list[Product]) -> Iterator[Product]:
+        names = list(self.letters)
+        for letters, values in shorter:
+            has_part = any(letter in PART_AXES for letter in letters)
+            for letter in names[names.index(letters[-1]) :] if letters else names:
+                if not (has_part and letter in PART_AXES):
+                    its = self.letters[letter]
+                    yield (*letters, letter), tuple(map(mul, values, its)) if letters else its
 
     def sums(self, sizes: Sizes) -> Iterator[tuple[int, str]]:
         """A length, or twice one, and a number; and two letters, if they are lengths with a number, too.
 
         The model's own axes go with no number: what is H+4 of 8 heads and 2 for keys and values is H+2·G.
         """
-        lengths = [letter for letter in self.letters if letter not in MODEL_AXES]
+        lengths = [letter for letter in self.letters if letter not in self.own]
         for letter in lengths:
             values = self.letters[letter]
             for factor in (1, 2):
@@ -87,31 +105,53 @@ class Formulas:
                 if offset:
                     yield factor + 1, f"{scaled(letter, Fraction(factor))}{offset:+d}"
         for (one, first), (other, second) in combinations(self.letters.items(), 2):
-            offset = constant_difference(sizes, [sum(pair) for pair in zip(first, second, strict=True)])
-            if offset is not None and (not offset or {one, other} <= set(lengths)):
+            offset = sizes[0] - first[0] - second[0]
+            is_allowed = not offset or (abs(offset) <= LARGEST_OFFSET and {one, other} <= set(lengths))
+            if is_allowed and all(size - a - b == offset for size, a, b in zip(sizes, first, second, strict=True)):
                 yield 2 + bool(offset), f"{one}+{other}" + (f"{offset:+d}" if offset else "")
+
+    def remainders(self, sizes: Sizes) -> Iterator[tuple[int, str]]:
+        """What a part leaves of another axis, D-R; and how often one goes into another, H/G."""
+        for (one, first), (other, second) in permutations(self.own.items(), 2):
+            if other in PART_AXES and all(size + b == a for size, a, b in zip(sizes, first, second, strict=True)):
+                yield 3, f"{one}-{other}"
+            elif all(size * b == a for size, a, b in zip(sizes, first, second, strict=True)):
+                yield 3, f"{one}/{other}"
 
     def beside(self, sizes: Sizes) -> Iterator[tuple[int, str]]:
         """What queries, keys and values, or a gate and what it lets through, take side by side: C+2·G·D."""
-        own = {letter: values for letter, values in self.letters.items() if letter in MODEL_AXES}
-        wide = [each for count in (1, 2) for each in products(own, count)]
-        whole = {values: word for word, values in reversed(wide)}
-        for word, values in wide:
+        wide = [
+            each for count in (1, 2) for each in self.products(count) if all(letter in self.own for letter in each[0])
+        ]
+        whole = {values: letters for letters, values in reversed(wide)}
+        for letters, values in wide:
             rest = tuple(size - 2 * value for size, value in zip(sizes, values, strict=True))
-            if rest in whole and whole[rest] != word:
-                yield 5 + word.count("·") + whole[rest].count("·"), f"{whole[rest]}+2·{word}"
+            if rest in whole and whole[rest] != letters:
+                yield 3 + len(letters) + len(whole[rest]), f"{word(whole[rest])}+2·{word(letters)}"
+
+
+Product = tuple[tuple[str, ...], Sizes]
+"""Letters, and the sizes of what they are multiplied."""
+
+
+def is_likely(letters: tuple[str, ...], ratio: Fraction) -> bool:
+    """Whether a ratio is none that fits by chance. Of heads there are no shares: what is H/2 may be H/G."""
+    return max(ratio.numerator, ratio.denominator) <= LARGEST_FACTOR and (ratio.denominator == 1 or "H" not in letters)
+
+
+def word(letters: tuple[str, ...]) -> str:
+    return "·".join(letters)
+
+
+def bracketed(axis: str) -> str:
+    """An axis as a factor: twice T+1 is 2·(T+1)."""
+    return f"({axis})" if "(" not in axis and any(sign in axis for sign in "+-") else axis
 
 
 def in_formula(letter: str) -> tuple[int, str]:
     """Heads come before their width, as in H·D."""
     place = FIRST.find(letter)
     return place if place >= 0 else len(FIRST), letter
-
-
-def products(letters: Mapping[str, Sizes], count: int) -> Iterator[tuple[str, Sizes]]:
-    """Each product of so many letters: as it is written, and its sizes."""
-    for chosen in combinations_with_replacement(letters, count):
-        yield "·".join(chosen), tuple(prod(each) for each in zip(*map(letters.__getitem__, chosen), strict=True))
 
 
 def constant_ratio(sizes: Sizes, values: Sizes) -> Fraction | None:

@@ -131,6 +131,8 @@ CASES: dict[str, tuple[Callable[..., Made], dict[str, int], list[dict[str, int]]
     "half the length": (on_ids(lambda e, x: e(x).unflatten(1, (-1, 2)).mean(2)), {"B": 2, "T": 4}, [{"B": 5, "T": 14}]),
     "a length rounded up": (
         on_ids(lambda e, c, x: c(e(x).mT), nn.Conv1d(8, 8, 3, 2, 1)), {"B": 2, "T": 16}, [{"B": 5, "T": 15}]),
+    "an odd length rounded up": (
+        on_ids(lambda e, c, x: c(e(x).mT), nn.Conv1d(8, 8, 3, 2, 1)), {"B": 2, "T": 7}, [{"B": 5, "T": 16}]),
     "pairs of words": (
         on_ids(lambda e, x: e(x)[:, torch.ones(x.shape[1], x.shape[1]).tril().nonzero()[:, 0]]),
         {"B": 2, "T": 4}, [{"B": 5, "T": 9}]),

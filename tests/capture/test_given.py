@@ -28,6 +28,15 @@ def test_integers_and_small_floats_keep_their_values_and_repeat_them_where_there
     assert floats.tolist() == [0.5, 1.5, 0.5, 1.5, 0.5]
 
 
+@pytest.mark.parametrize("mask", [[[1, 1, 1, 1, 1, 0]], [[0, 1, 1, 1, 1, 1]]])
+def test_a_mask_that_is_shorter_or_drawn_anew_still_masks_something(mask: list[list[int]]) -> None:
+    kept = given(forward, (torch.tensor(mask),), {})
+    for seed in range(20):
+        for redrawn in (False, True):
+            (other,), _ = kept.at({0: (1, 3)}, seed, redrawn=redrawn)
+            assert set(other.flatten().tolist()) == {0, 1}
+
+
 def test_of_large_floats_only_the_form_is_kept() -> None:
     x = torch.zeros(1 << 17, dtype=torch.float64, requires_grad=True)
     held = given(forward, (x,), {}).held[0]

@@ -105,6 +105,10 @@ def test_a_hidden_width_that_is_left_open_is_four_times_the_width() -> None:
         ({"C": True, "H": 0, "V": -1, "D": 2.0, "F": "8"}, {}),
         ({"d_model": 8, "nhead": 3}, {"C": 8, "H": 3}),
         ({"d_model": 8, "nhead": 2, "d_kv": 3}, {"C": 8, "H": 2, "D": 3}),
+        ({"num_heads": 4, "num_kv_heads": 2}, {"H": 4, "G": 2}),
+        ({"num_heads": 4, "num_kv_heads": 4}, {"H": 4}),  # of each its own
+        ({"d_model": 8, "embedding_size": 6}, {"C": 8, "M": 6}),
+        ({"d_model": 8, "embedding_size": 8}, {"C": 8}),  # nothing is projected
     ],
 )
 def test_letters_are_the_whole_numbers_that_size_axes_of_the_model(
@@ -113,6 +117,31 @@ def test_letters_are_the_whole_numbers_that_size_axes_of_the_model(
     model = nn.Linear(1, 1)
     model.config = SimpleNamespace(**fields)
     assert letters_of(model) == letters
+
+
+@pytest.mark.parametrize(
+    ("fields", "new", "changed"),
+    [
+        ({"num_heads": 4, "num_kv_heads": 4}, {"H": 5}, {"num_heads": 5, "num_kv_heads": 5}),
+        ({"num_heads": 4, "num_kv_heads": 2}, {"H": 6, "G": 3}, {"num_heads": 6, "num_kv_heads": 3}),
+        ({"d_model": 8, "embedding_size": 8}, {"C": 38}, {"d_model": 38, "embedding_size": 38}),
+        (
+            {"qk_rope_head_dim": 8, "head_dim": 8, "qk_nope_head_dim": 12, "qk_head_dim": 20},
+            {"R": 16, "U": 24},
+            {"qk_rope_head_dim": 16, "head_dim": 16, "qk_nope_head_dim": 24, "qk_head_dim": 40},
+        ),
+    ],
+)
+def test_what_hangs_together_in_a_configuration_changes_together(
+    fields: dict[str, int], new: dict[str, int], changed: dict[str, int]
+) -> None:
+    class Empty(nn.Module):
+        def __init__(self, config: SimpleNamespace) -> None:
+            super().__init__()
+            self.config = config
+
+    model = Empty(SimpleNamespace(**fields))
+    assert vars(rebuilt(model, letters_of(model), new).config) == changed
 
 
 def test_parts_of_a_configuration_change_with_the_whole_where_they_have_its_size() -> None:

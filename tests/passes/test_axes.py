@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shapetrace.passes.axes import name_axes, rename_axes
+from shapetrace.passes.axes import is_varying, name_axes, rename_axes, without
 from shapetrace.schema import Call, TensorMeta, Trace
 
 
@@ -27,6 +27,13 @@ def test_the_seed_example_is_told_apart_where_batch_and_heads_are_two_and_length
 def test_a_dim_that_did_not_change_or_that_no_letter_explains_stays_a_number() -> None:
     plain, probes = run((2, 6, 9), B=2), (run((3, 6, 1), B=3), run((5, 6, 4), B=5))
     assert axes(plain, *probes) == ("B", 6, 9)
+
+
+def test_dims_that_change_and_are_nothing_known_are_no_constants_where_that_is_asked_for() -> None:
+    plain, probes = run((4, 4, 9), B=2), (run((4, 9, 5), B=3), run((4, 6, 7), B=5))
+    named = name_axes(plain, probes, varying=True)
+    assert named.calls[0].outputs[""].axes == (4, "~0", "~1")
+    assert without(named, is_varying) == name_axes(plain, probes)
 
 
 @pytest.mark.parametrize("other", [(3,), (3, 8, 1), ()])

@@ -11,7 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import shapetrace
+from shapetrace.passes.widths.dims import Dims
 from shapetrace.passes.widths.joined import Joined
+from shapetrace.passes.widths.words import Word
 from shapetrace.schema import Trace
 
 APART = {"b": 2, "t": 3, "c": 8, "d": 5, "h": 4, "e": 7}
@@ -176,3 +178,27 @@ def test_a_tensor_whose_dims_are_moved_in_place_joins_nothing() -> None:
     trace = run(function, "t c,c t", ALIKE)
     assert told(trace, "t c,c t") == "c t"
     check(trace, run(function, "t c,c t", OTHERS))
+
+
+def test_a_sum_is_one_axis_and_twice_a_sum_stands_in_brackets() -> None:
+    dims = Dims()
+    assert [dims.extent(axis) for axis in ("2·B·H", "2·T+1", "B·(T-1)")] == [
+        (2, ("B", "H")),
+        (1, ("2·T+1",)),
+        (1, ("B·(T-1)",)),
+    ]
+    assert [
+        str(word) for word in (Word(2, ("T+1",)), Word(1, ("T+1",)), Word(1, ("B", "T-1")), Word(1, ("D",), 2))
+    ] == [
+        "2·(T+1)",
+        "T+1",
+        "B·(T-1)",
+        "D/2",
+    ]
+
+
+def test_a_sum_that_is_repeated_is_twice_the_sum() -> None:
+    dims = Dims()
+    whole, part = dims.new(10, "2·T+2"), dims.new(5, "T+1")
+    dims.repeat(whole, part)
+    assert dims.products == []

@@ -35,6 +35,28 @@ def test_a_size_is_named_by_what_it_is_made_of(sizes: tuple[int, ...], formula: 
     assert Formulas(RUNS).of(sizes) == formula
 
 
+PARTS = {"H": (4, 5, 3, 7), "G": (2, 5, 1, 7), "D": (16, 40, 56, 24), "R": (8, 16, 24, 8), "U": (12, 72, 32, 56)}
+PARTS |= {"Z": (28, 96, 40, 104), "N": (10, 16, 40, 24), "A": (6, 9, 14, 22), "B": (2, 3, 5, 7), "K": (2, 3, 4, 5)}
+
+
+@pytest.mark.parametrize(
+    ("formula", "sizes"),
+    [
+        ("U+R", (20, 88, 56, 64)),
+        ("H·(U+R)", (80, 440, 168, 448)),
+        ("H·(U+D)", (112, 560, 264, 560)),
+        ("Z+R", (36, 112, 64, 112)),
+        ("D-R", (8, 24, 32, 16)),
+        ("R/2", (4, 8, 12, 4)),
+        ("A+2·N", (26, 41, 94, 70)),
+        ("B·K", (4, 9, 20, 35)),
+        ("H/G", (2, 1, 3, 1)),
+    ],
+)
+def test_parts_of_heads_ranks_and_states_are_told(formula: str, sizes: tuple[int, ...]) -> None:
+    assert Formulas(PARTS).of(sizes) == formula
+
+
 def test_two_letters_of_the_same_sizes_name_nothing() -> None:
     formulas = Formulas({"B": (2, 3, 5), "N": (2, 3, 5), "T": (4, 7, 11)})
     assert [formulas.of(sizes) for sizes in ((2, 3, 5), (8, 21, 55), (4, 7, 11))] == [None, None, "T"]

@@ -35,7 +35,7 @@ def test_a_type_has_its_default_sizes_and_no_weights() -> None:
     found = traced("hf:llama", "--T", "16", changes=("num_hidden_layers=1",))
     assert (found.model, found.target, found.weightless) == ("LlamaForCausalLM", "hf:llama", True)
     assert found.sizes == {
-        "B": 2, "T": 16, "C": 4096, "H": 32, "D": 128, "G": 32, "F": 11008, "V": 32000, "L": 1
+        "B": 2, "T": 16, "C": 4096, "H": 32, "D": 128, "F": 11008, "V": 32000, "L": 1
     }  # fmt: skip
     assert found.roles("logits")[0].axes == ("B", "T", "V")
 

@@ -108,9 +108,9 @@ def pairs(before: Trace, after: Trace) -> Iterator[tuple[str, TensorMeta, Tensor
                     yield f"{call.path}.{call.name} {key}".strip(), tensor, other.outputs[key]
 
 
-def by_place(trace: Trace) -> dict[tuple[str, str, str], list[Call]]:
-    def place(call: Call) -> tuple[str, str, str]:
-        return call.kind, call.path, call.name
+def by_place(trace: Trace) -> dict[tuple[str, str, str, str], list[Call]]:
+    def place(call: Call) -> tuple[str, str, str, str]:
+        return call.kind, call.path, call.name, str(call.source)  # two loops may together go round as often as before
 
     return {key: list(calls) for key, calls in groupby(sorted(trace.calls, key=place), key=place)}
 

@@ -22,7 +22,8 @@ FIELDS: list[tuple[Callable[[Sizes], int], str]] = [
     (lambda z: z.G, """num_key_value_heads kv_n_heads num_kv_heads swa_num_key_value_heads cross_num_key_value_heads
         encoder_num_key_value_heads decoder_num_key_value_heads num_global_key_value_heads"""),
     (lambda z: z.D, """head_dim d_kv d_head dim_head attention_head_size swa_head_dim cross_head_dim
-        kv_channels global_head_dim linear_head_dim mamba_d_head mamba_headdim mamba_head_dim swa_v_head_dim"""),
+        kv_channels global_head_dim linear_head_dim mamba_d_head mamba_headdim mamba_head_dim swa_v_head_dim
+        v_head_dim"""),
     (lambda z: z.C, """hidden_size d_model n_embd dim emb_dim embed_dim hidden_dim cross_hidden_size lru_width
         word_embed_proj_dim out_hidden_size encoder_hidden_size backbone_hidden_size decoder_hidden_size output_dim
         cross_attention_hidden_size hidden_size_global output_hidden_size embedding_dim mamba_d_ssm
@@ -31,29 +32,29 @@ FIELDS: list[tuple[Callable[[Sizes], int], str]] = [
     (lambda z: z.F, """intermediate_size d_ff ffn_dim encoder_ffn_dim decoder_ffn_dim n_inner d_inner dff dim_ff
         ffn_hidden_size feed_forward_size speech_encoder_intermediate_size t2u_encoder_ffn_dim t2u_decoder_ffn_dim
         mlp_dim intermediate_size_mlp dense_intermediate_size"""),
-    (lambda z: 40, """moe_intermediate_size shared_expert_intermediate_size moe_shared_expert_intermediate_size
+    (lambda z: z.J, """moe_intermediate_size shared_expert_intermediate_size moe_shared_expert_intermediate_size
         shared_intermediate_size expert_ffn_hidden_size shared_experts_intermediate_size"""),
     (lambda z: 128, """max_position_embeddings n_positions n_ctx max_source_positions max_target_positions max_seq_len
         context_length max_encoder_position_embeddings max_decoder_position_embeddings model_max_length
         t2u_max_position_embeddings original_max_position_embeddings max_2d_position_embeddings max_sequence_length"""),
-    (lambda z: 6, """num_experts n_routed_experts num_local_experts moe_num_experts"""),
-    (lambda z: 2, """num_experts_per_tok moe_top_k moe_topk num_experts_per_token moe_k top_k_experts"""),
+    (lambda z: z.E, """num_experts n_routed_experts num_local_experts moe_num_experts"""),
+    (lambda z: z.K, """num_experts_per_tok moe_top_k moe_topk num_experts_per_token moe_k top_k_experts"""),
     (lambda z: 1, """n_shared_experts num_shared_experts moe_num_shared_experts topk_group n_group num_expert_group
         first_k_dense_replace num_dense_layers moe_layer_start_index zero_expert_num"""),
     (lambda z: 0, "num_nextn_predict_layers num_kv_shared_layers"),
-    (lambda z: 36, "q_lora_rank"),
-    (lambda z: 28, "kv_lora_rank"),
-    (lambda z: 12, "qk_nope_head_dim"),
-    (lambda z: 8, "qk_rope_head_dim rotary_dim"),
-    (lambda z: 20, "v_head_dim embedding_size"),
+    (lambda z: z.Q, "q_lora_rank"),
+    (lambda z: z.Z, "kv_lora_rank"),
+    (lambda z: z.U, "qk_nope_head_dim"),
+    (lambda z: z.R, "qk_rope_head_dim rotary_dim"),
+    (lambda z: z.M, "embedding_size"),
     (lambda z: 18, "linear_key_head_dim"),
     (lambda z: 22, "linear_value_head_dim"),
     (lambda z: 4, "linear_num_key_heads"),
     (lambda z: 2, "n_groups mamba_n_groups mamba_ngroups"),
     (lambda z: 8, "linear_num_value_heads"),
     (lambda z: 2 * z.H, "mamba_n_heads mamba_num_heads"),  # with D, twice the width
-    (lambda z: 10, "state_size mamba_d_state ssm_state_size"),
-    (lambda z: 6, "time_step_rank mamba_dt_rank dt_rank"),
+    (lambda z: z.N, "state_size mamba_d_state ssm_state_size"),
+    (lambda z: z.A, "time_step_rank mamba_dt_rank dt_rank"),
     (lambda z: 4, """sliding_window attention_window sliding_window_size attention_window_size attention_chunk_size
         local_attention keep_window_size local_attn_chunk_length lsh_attn_chunk_length block_size"""),
     (lambda z: 5, "chunk_size mamba_chunk_size"),

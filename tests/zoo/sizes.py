@@ -12,6 +12,11 @@ class Sizes(NamedTuple):
     B, T, S   of the inputs; a model without a decoder of its own has no S
     H, G, D   heads, key/value heads, and their width; the model's width C is `H * D`
     F, V      feed-forward width and vocabulary
+    E, K, J   experts, those of them that a token goes to, and the width inside one
+    R, U      the parts of a head that are rotated and that are not
+    Q, Z      ranks of queries, and of keys and values
+    N, A      a state space's state, and the rank of its time step
+    M         width of the embedding, where it may be another
     L         layers, where the configuration does not ask for more of them to have each kind once
     """
 
@@ -23,6 +28,16 @@ class Sizes(NamedTuple):
     D: int = 16
     F: int = 88
     V: int = 101
+    E: int = 6
+    K: int = 2
+    J: int = 40
+    R: int = 8
+    U: int = 12
+    Q: int = 36
+    Z: int = 28
+    N: int = 10
+    A: int = 6
+    M: int = 20
     L: int = 2
 
     @property
@@ -37,15 +52,38 @@ def others(sizes: Sizes, seed: int) -> list[Sizes]:
         lengths = rng.sample([2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 15, 17, 19], 9)
         heads = rng.sample([(2, 1), (6, 3), (6, 1), (8, 4), (10, 5)], 3)  # with their key/value heads
         widths, inner, words = rng.sample([8, 24, 32, 40], 3), rng.sample(range(72, 160, 8), 3), rng.sample(WORDS, 3)
+        parts = {letter: rng.sample(its, 3) for letter, its in PARTS.items()}
         found = [
-            Sizes(*lengths[i::3], *heads[i], D=widths[i], F=inner[i], V=words[i], L=sizes.L)  # B, T, S, H, G
+            Sizes(
+                *lengths[i::3],  # B, T, S
+                *heads[i],
+                D=widths[i],
+                F=inner[i],
+                V=words[i],
+                L=sizes.L,
+                **{letter: its[i] for letter, its in parts.items()},
+            )
             for i in range(3)
         ]
-        if all(len({getattr(z, letter) for z in (sizes, *found)}) == 4 for letter in ("H", "G", "C", "F")):
+        if all(len({getattr(z, letter) for z in (sizes, *found)}) == 4 for letter in ("H", "G", "C", "F", *PARTS)):
             return found
 
 
 WORDS = [103, 107, 109, 113]
+
+PARTS = {
+    "E": [7, 8, 9, 12],
+    "K": [1, 3, 4, 5],
+    "J": [24, 48, 56, 64],
+    "R": [2, 4, 6],
+    "U": [8, 14, 18, 22],
+    "Q": [24, 30, 44, 50],
+    "Z": [16, 20, 34, 46],
+    "N": [5, 8, 12, 14],
+    "A": [3, 4, 5, 8],
+    "M": [12, 28, 36, 44],
+}
+"""The sizes that axes of some models may have elsewhere. What is rotated is no more than the least width of a head."""
 
 
 def same_model(sizes: Sizes, other: Sizes) -> Sizes:

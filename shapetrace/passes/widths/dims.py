@@ -8,17 +8,21 @@ be broadcast.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise, product
 from math import prod
 
 import msgspec
 
 from ...schema import TensorMeta
+from ..formulas import bracketed
 
-__all__ = ["Axis", "Dim", "Dims"]
+__all__ = ["UNSEEN", "Axis", "Dim", "Dims"]
 
 Axis = str | int
+
+UNSEEN: Axis = ""
+"""The axis of a dim that was in no run but the plain one: it is that of what it is joined with."""
 
 Dim = int
 """The number of a dim; what it is joined with has other numbers."""
@@ -45,7 +49,8 @@ class Extent(msgspec.Struct, frozen=True, gc=False):
     @property
     def axis(self) -> Axis:
         times = [str(self.factor)] if self.factor != 1 else []
-        return "·".join([*times, *self.axes]) if self.axes else self.factor
+        letters = self.axes if self.factor == len(self.axes) == 1 else map(bracketed, self.axes)
+        return "·".join([*times, *letters]) if self.axes else self.factor
 
 
 NONE = Extent(1, 1, ())
@@ -57,9 +62,13 @@ class Dims:
     sums       a dim, and those that it is the sum of
     counted    dims that the code goes through one by one, like the three of queries, keys and values
     slices     a dim and a place in it -> dims that are its start up to there, or its end
+    unseen     the numbers of tensors that were in no run but the plain one
+    torn       dims that would have been joined, if they had not another axis
     """
 
-    def __init__(self) -> None:
+    def __init__(self, unseen: Collection[int | None] = ()) -> None:
+        self.unseen = unseen
+        self.torn: list[tuple[Dim, Dim]] = []
         self.parents: list[Dim] = []
         self.sizes: list[int] = []
         self.axes: list[Axis] = []
@@ -73,7 +82,7 @@ class Dims:
 
     def of(self, tensor: TensorMeta) -> tuple[Dim, ...]:
         """The dims of a tensor; new ones for each sight of a tensor whose dims are moved in place."""
-        axes = tensor.axes or tensor.shape
+        axes = tensor.axes or ((UNSEEN,) * len(tensor.shape) if tensor.number in self.unseen else tensor.shape)
         found = self.known.get((tensor.number, axes))
         if found is None or tensor.number in self.moved:
             found = tuple(map(self.new, tensor.shape, axes))
@@ -97,9 +106,15 @@ class Dims:
 
     def join(self, one: Dim, other: Dim) -> None:
         """Say that two dims are equally long. It is not believed of what is seen to be otherwise."""
-        if one != other and self.sizes[one] == self.sizes[other] != 1 and self.axes[one] == self.axes[other]:
-            one, other = self.root(one), self.root(other)
-            self.parents[max(one, other)] = min(one, other)
+        if one == other or self.sizes[one] != self.sizes[other] or self.sizes[one] == 1:
+            return
+        one, other = self.root(one), self.root(other)
+        axes = {self.axes[one], self.axes[other]} - ({UNSEEN} if self.unseen else set())
+        if len(axes) < 2:
+            first = self.parents[max(one, other)] = min(one, other)
+            self.axes[first] = axes.pop() if axes else UNSEEN
+        elif self.unseen:
+            self.torn.append((one, other))
 
     def broadcast(self, one: Sequence[Dim], other: Sequence[Dim]) -> None:
         """Join from the right; what is of another size is left out."""
@@ -131,7 +146,7 @@ class Dims:
         """
         one, other = ([dim for dim in dims if self.axes[dim] != 1] for dims in (before, after))
         alone, others_alone = self.beside_one(before), self.beside_one(after)
-        if any(self.sizes[dim] < 1 for dim in (*one, *other)):
+        if any(self.sizes[dim] < 1 or self.axes[dim] == UNSEEN for dim in (*one, *other)):
             return
         ends, others = list(self.reach(one)), list(self.reach(other))
         i = j = first = second = 0
@@ -191,9 +206,9 @@ class Dims:
             yield Extent(size, factor, tuple(sorted(axes.elements())))
 
     def extent(self, axis: Axis) -> tuple[int, tuple[str, ...]]:
-        """An axis as a number times others: "2·B" is 2 times B."""
+        """An axis as a number times others: "2·B" is 2 times B. A sum is one: "2·T+1" is no number times T+1."""
         if axis not in self.extents:
-            words = [str(axis)] if "(" in str(axis) else str(axis).split("·")
+            words = [str(axis)] if any(sign in str(axis) for sign in "(+-") else str(axis).split("·")
             numbers = [int(word) for word in words if word.isdecimal()]
             self.extents[axis] = prod(numbers), tuple(word for word in words if not word.isdecimal())
         return self.extents[axis]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .dims import Dims
+from .dims import UNSEEN, Dims
 from .step import Row, Step
 
 
@@ -58,7 +58,7 @@ def reshape(step: Step) -> None:
 def alone(dims: Dims, row: Row) -> Iterator[int]:
     """Places of the dims that have no number for a neighbour. What has its shape already and is laid out anew may at
     other sizes be cut elsewhere in a row of them: groups of heads are heads where each group has one."""
-    is_number = [isinstance(dims.axes[dim], int) for dim in row]
+    is_number = [dims.axes[dim] == UNSEEN or isinstance(dims.axes[dim], int) for dim in row]
     for place in range(len(row)):
         if not any(is_number[max(place - 1, 0) : place] + is_number[place + 1 : place + 2]):
             yield place

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ..formulas import in_formula
+from ..formulas import bracketed, in_formula
 from .dims import Dim, Dims
 from .joined import Joined
 
@@ -24,7 +24,9 @@ class Word(NamedTuple):
 
     def __str__(self) -> str:
         times = [str(self.factor)] if self.factor != 1 else []
-        return "·".join([*times, *self.letters]) + (f"/{self.divisor}" if self.divisor != 1 else "")
+        is_alone = self.factor == self.divisor == len(self.letters) == 1
+        letters = self.letters if is_alone else map(bracketed, self.letters)
+        return "·".join([*times, *letters]) + (f"/{self.divisor}" if self.divisor != 1 else "")
 
 
 class Words:
@@ -107,9 +109,11 @@ class Words:
         return Word(factor, tuple(sorted(letters, key=in_formula))) if letters else None
 
     def fractions(self) -> dict[Dim, Word]:
-        """A part of a letter that is always of the same share: halves of D."""
+        """A part of a letter that is always of the same share: halves of D. Heads are shared out as G says."""
         found: dict[Dim, Word] = {}
         for root, letter in self.letters.items():
+            if letter == "H":
+                continue
             ways = [(parts[0], len(parts)) for parts in self.sums.get(root, ()) if len(set(parts)) == 1]
             for parts in self.cuts.get(root, ()):
                 for one, other in (parts, parts[::-1]) if len(parts) == 2 else ():
