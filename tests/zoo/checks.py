@@ -43,9 +43,12 @@ class Subject(NamedTuple):
 
 def subject(group: str, model_type: str) -> Subject:
     """Raises what the type raises where nobody traces it."""
-    sizes = Sizes()
-    found = specimen(group, model_type, sizes)
-    return Subject(group, model_type, sizes, found, found.trace()[1])
+    return traced(group, model_type, specimen(group, model_type, Sizes()))
+
+
+def traced(group: str, model_type: str, bare: Specimen) -> Subject:
+    """Of what has run at the first sizes, and nobody traced it."""
+    return Subject(group, model_type, Sizes(), bare, bare.trace()[1])
 
 
 def output(s: Subject) -> Verdict:
