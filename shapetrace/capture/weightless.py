@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorConverter, FakeTensorMode
 
 from .copied import weightless
 
@@ -36,6 +36,7 @@ class Weightless(FakeTensorMode):
 
     def __init__(self) -> None:
         super().__init__(allow_non_fake_inputs=True)
+        self.fake_tensor_converter = Forgetful()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is DEVICE and type(args[0]) is FakeTensor:
@@ -51,6 +52,12 @@ class Weightless(FakeTensorMode):
         with self:
             lower = [arg.to(torch.bfloat16) if is_float(arg) else arg for arg in args]
             return func(*lower, **kwargs).to(args[0].dtype)
+
+
+class Forgetful(FakeTensorConverter):
+    """Refers to no result weakly: a module whose parameters anything refers to so cannot be converted, by `half()`."""
+
+    def set_tensor_memo(self, t: Any, v: Any) -> None: ...
 
 
 Weightless.__torch_dispatch__ = getattr(  # type: ignore[method-assign]

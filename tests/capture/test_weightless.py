@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import nn
@@ -51,6 +53,16 @@ def test_floats_have_no_memory_and_integers_are_what_they_are() -> None:
     assert isinstance(model.table.weight, FakeTensor)
     assert not isinstance(model.places, FakeTensor)
     assert shapetrace.trace(model, IDS).calls[0].outputs[""].shape == (2, 3, 1 << 40)
+
+
+@pytest.mark.parametrize("convert", [nn.Module.half, nn.Module.float, lambda model: model.to(torch.bfloat16)])
+def test_a_module_can_be_converted_where_it_is_built(convert: Callable[[nn.Module], nn.Module]) -> None:
+    with Weightless():
+        model = convert(nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4)))
+    real = convert(nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4)))
+    assert [(p.dtype, type(p), p.requires_grad) for p in model.parameters()] == [
+        (p.dtype, FakeTensor, True) for p in real.parameters()
+    ]
 
 
 def test_a_parameter_is_called_one_and_its_results_are_tensors() -> None:

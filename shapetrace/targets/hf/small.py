@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...capture.rebuild import attribute
 from .configs import Recipe, parts, resized
 
 __all__ = ["small"]
@@ -20,6 +21,7 @@ def small(recipe: Recipe) -> Recipe:
     changes: dict[tuple[str, ...], Any] = {}
     for way, part in parts(config):
         for name in LAYERS:
-            if type(getattr(part, name, None)) is int and getattr(part, name) > MOST["L"]:
+            size = attribute(part, name)
+            if type(size) is int and size > MOST["L"]:
                 changes[(*way, name)] = MOST["L"]
     return recipe.having({**resized(config, fewer), **changes})
