@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain
 from typing import Any
 
@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorConverter, FakeT
 
 from .copied import weightless
 
-__all__ = ["Weightless", "mode_of", "runnable", "within"]
+__all__ = ["Weightless", "building", "mode_of", "runnable", "within"]
 
 MOST = 1 << 22
 """Elements of a tensor that is computed in earnest."""
@@ -64,6 +64,27 @@ Weightless.__torch_dispatch__ = getattr(  # type: ignore[method-assign]
     Weightless.__torch_dispatch__, "__wrapped__", Weightless.__torch_dispatch__
 )
 """As it was written: torch has put around it what keeps its compiler away, and takes a third of the time."""
+
+
+@contextmanager
+def building(mode: Weightless | None) -> Iterator[None]:
+    """While it is active a model is built weightless, if there is a mode to build it in.
+
+    torch draws from a normal distribution that is cut off until nothing lies outside: there is nothing to look at.
+    """
+    if mode is None:
+        yield
+        return
+    init: Any = nn.init
+    drawn = init._no_grad_trunc_normal_
+    init._no_grad_trunc_normal_ = lambda tensor, *args, **kwargs: (
+        tensor if isinstance(tensor, FakeTensor) else drawn(tensor, *args, **kwargs)
+    )
+    try:
+        with mode:
+            yield
+    finally:
+        init._no_grad_trunc_normal_ = drawn
 
 
 def is_float(value: object) -> bool:

@@ -10,7 +10,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 import shapetrace
-from shapetrace.capture.weightless import Weightless, mode_of
+from shapetrace.capture.weightless import Weightless, building, mode_of
 
 
 class Looks(nn.Module):
@@ -53,6 +53,16 @@ def test_floats_have_no_memory_and_integers_are_what_they_are() -> None:
     assert isinstance(model.table.weight, FakeTensor)
     assert not isinstance(model.places, FakeTensor)
     assert shapetrace.trace(model, IDS).calls[0].outputs[""].shape == (2, 3, 1 << 40)
+
+
+def test_where_weights_are_drawn_until_they_fit_nothing_is_drawn() -> None:
+    def drawn() -> torch.Tensor:
+        return nn.init.trunc_normal_(nn.Linear(100, 100).weight, std=1.0, a=-0.5, b=0.5)
+
+    with building(Weightless()):
+        assert isinstance(drawn(), FakeTensor)
+    with building(None):
+        assert -0.5 <= drawn().min() < drawn().max() <= 0.5
 
 
 @pytest.mark.parametrize("convert", [nn.Module.half, nn.Module.float, lambda model: model.to(torch.bfloat16)])

@@ -130,10 +130,18 @@ def floats(model: Any, *sizes: int) -> Tensor:
 
 def special(model: Any, batch: int, length: int) -> dict[str, Any]:
     """What some types ask for, and their signature does not tell."""
+    from .configs import parts
+
     config = model.config
     if config.model_type == "dia" and "decoder_input_ids" in takes(type(model)):  # nine streams of sound, last
         streams = config.decoder_config.num_channels
         return {"decoder_input_ids": ids(batch, length * streams, smallest(model)).view(batch, length, -1)}
+    books = [
+        part.num_codebooks for _, part in parts(config) if {"num_codebooks", "audio_channels"} <= vars(part).keys()
+    ]
+    if books:  # a row for each
+        name = "decoder_input_ids" if "decoder_input_ids" in takes(type(model)) else "input_ids"
+        return {name: ids(batch * books[0], length, smallest(model))}
     if config.model_type == "kyutai_speech_to_text":
         return {"input_ids": ids(batch, length * (config.num_codebooks + 1), smallest(model)).view(batch, length, -1)}
     return {}
