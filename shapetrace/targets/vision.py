@@ -72,7 +72,9 @@ def torchvision(target: str, name: str, way: Way) -> Place:
 
 def find(target: str, name: str, way: Way, library: Library, reason: bool = False) -> Place:
     if find_spec(library.name) is None:
-        raise TargetError(f"{target}: this needs {library.name}, which is not installed: pip install {library.name}")
+        raise TargetError(
+            f"{target}: this needs {library.name}, which is not installed: pip install 'shapetrace[{library.name}]'"
+        )
     is_real = reason or way.weightless is False
     return Place(
         target,
