@@ -28,6 +28,7 @@ from .options import (
     Output,
     Seed,
     Shape,
+    Stats,
     Weightless,
     Width,
     model_names,
@@ -91,6 +92,7 @@ def run(
     axes: Axes = "",
     ops: Ops = False,
     materialise: Materialise = False,
+    stats: Stats = False,
     copies: Copies = False,
     all: All = False,
     depth: Depth = None,
@@ -227,6 +229,7 @@ def requested(context: typer.Context) -> Request:
         others=others,
         given=given,
         materialise=asked["materialise"],
+        stats=asked.get("stats", False),
         way=Way(tuple(asked["set"] or ()), asked["weightless"], asked["device"]),
     )
 

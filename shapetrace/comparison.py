@@ -103,9 +103,12 @@ def diff(
     by_value: dict[str, object] = {"--weights": weights, "--rtol": rtol, "--atol": atol}
     if values:
         refuse_with("--values", {"--exact": exact, "--only": only, "--ignore": ignore, "--unified": unified})
-        refuse_with("--values", {"--format json": what == "json"})
         parted = values_of(Valued(before, after, options, seed, weights, rtol, atol))
-        put(values_text(parted, all=all, width=width, is_file=output is not None), output, f"{before} against {after}")
+        put(
+            values_text(parted, what, all=all, width=width, is_file=output is not None),
+            output,
+            f"{before} against {after}",
+        )
         raise typer.Exit(1 if parted else 0)
     refuse_without("--values", by_value)
     ours, theirs = side(before, options, seed), side(after, options, seed)
@@ -153,9 +156,11 @@ def content(format: str | None, output: Path | None) -> str:
     return SUFFIXES[output.suffix]
 
 
-def values_text(found: ValuesDiff, *, all: bool, width: int | None, is_file: bool) -> str:
-    from .renderers import Style, values
+def values_text(found: ValuesDiff, what: str, *, all: bool, width: int | None, is_file: bool) -> str:
+    from .renderers import Style, values, values_json
 
+    if what == "json":
+        return values_json(found)
     return values(found, Style(width=width or 80, color=False, all=all) if is_file else Style(width=width, all=all))
 
 

@@ -21,7 +21,7 @@ import msgspec
 from .errors import FileError
 from .schema import Call, Trace
 
-__all__ = ["FORMAT", "encode", "load", "reason", "save", "write"]
+__all__ = ["FORMAT", "encode", "load", "printable", "reason", "save", "write"]
 
 FORMAT = 1
 """The version of the format. What an older shapetrace would refuse or misread, a new field for one, raises it."""
@@ -31,6 +31,9 @@ BEGIN = b'{"shapetrace":'
 
 END = b'{"end":true}'
 """The last line: without it the file was cut short."""
+
+LONGEST = 1 << 26
+"""Bytes of a line: of a file that has no lines, or no end, no more is read."""
 
 CALL = msgspec.json.Decoder(Call)
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
@@ -63,7 +66,7 @@ def load(path: str | PathLike[str]) -> Trace:
     """Read a trace. `FileError` if `path` is no trace file, is cut short, or is of a newer format."""
     try:
         with open(path, "rb") as file:
-            return read(file, shown(path))
+            return read(iter(lambda: file.readline(LONGEST), b""), shown(path))
     except OSError as error:
         raise FileError(f"{shown(path)} cannot be read: {reason(error)}") from None
 
@@ -124,6 +127,8 @@ def below(call: Call, deepest: int) -> int:
 
 
 def unreadable(line: bytes, name: str, number: int, error: Exception) -> FileError:
+    if len(line) == LONGEST:
+        return FileError(f"{name}, line {number}: it has more than {LONGEST} bytes, which no call has; record it again")
     if not line.endswith(b"\n"):
         return FileError(f"{name} is cut short: line {number} is not whole; record it again")
     what = printable(str(error)) if line.strip() else "it is empty"

@@ -21,6 +21,7 @@ __all__ = [
     "Output",
     "Seed",
     "Shape",
+    "Stats",
     "Weightless",
     "Width",
     "model_names",
@@ -74,6 +75,10 @@ Axes = Annotated[
 Ops = Annotated[bool, typer.Option("--ops", help="show the aten ops that each function runs, too")]
 Materialise = Annotated[
     bool, typer.Option("--materialise", help="run fused attention written out: its scores and weights are real")
+]
+Stats = Annotated[
+    bool,
+    typer.Option("--stats", help="show of each tensor mean, deviation and extremes, and whether it has NaN or inf"),
 ]
 All = Annotated[bool, typer.Option("--all", help="leave nothing out and fold nothing: masks, casts, equal blocks")]
 Depth = Annotated[

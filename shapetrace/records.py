@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 import msgspec
 
 from .errors import LookupFailed, near
-from .schema import Call, TensorMeta, Trace, part
+from .schema import Call, Stats, TensorMeta, Trace, part
 
 __all__ = ["Record", "Scope", "part", "record_of", "records", "scope"]
 
@@ -59,6 +59,10 @@ class Record(msgspec.Struct, frozen=True):
     @property
     def is_contiguous(self) -> bool:
         return self.tensor.is_contiguous
+
+    @property
+    def stats(self) -> Stats | None:
+        return self.tensor.stats
 
     def __repr__(self) -> str:
         where = f"{self.path}." if self.path else ""

@@ -28,11 +28,28 @@ import msgspec
 if TYPE_CHECKING:
     from .records import Record, Scope
 
-__all__ = ["Call", "TensorMeta", "Trace", "part"]
+__all__ = ["Call", "Stats", "TensorMeta", "Trace", "part"]
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Size = Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)]
 """Bounds that hold for what a file says; a `Size` is -1 where it is ragged."""
+Axis = Annotated[str, msgspec.Meta(max_length=100)]
+
+
+class Stats(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """What the values of a tensor are like: those of its finite elements, and how many are not finite.
+
+    mean, std    of all of them; `std` is no estimate, its divisor is their number. None if no element is finite
+    min, max     likewise
+    nan, inf     how many elements are NaN, and how many are inf or -inf
+    """
+
+    mean: float | None = None
+    std: float | None = None
+    min: float | None = None
+    max: float | None = None
+    nan: Count = 0
+    inf: Count = 0
 
 
 class TensorMeta(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -46,6 +63,8 @@ class TensorMeta(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     kind        the class, if it is not torch.Tensor: "Parameter", or a user's own
     axes        of each dim its axis, or its size where that is not decided; None where none is
     role        what the tensor does here; None if that is not known
+    stats       what its values are like; None unless that was asked for, of an argument that was a result before, and
+                of a tensor whose values cannot be read
     """
 
     shape: tuple[Size, ...]
@@ -59,8 +78,9 @@ class TensorMeta(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     storage: Count | None = None
     name: str | None = None
     kind: str | None = None
-    axes: tuple[str | Size, ...] | None = None
+    axes: tuple[Axis | Size, ...] | None = None
     role: str | None = None
+    stats: Stats | None = None
 
     @property
     def nbytes(self) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 
 from .errors import FileError
-from .files import reason
+from .files import printable, reason
 
 __all__ = ["aside", "complain", "hush", "say", "set_encoding"]
 
@@ -44,10 +44,10 @@ def say(text: str) -> None:
 
 
 def complain(text: str) -> None:
-    """Print on stderr, if anything can be printed there."""
+    """Print on stderr, if anything can be; what a terminal would obey is shown, for a file can say anything."""
     if sys.stderr is not None:
         with suppress(OSError):
-            print(text, file=sys.stderr, flush=True)
+            print("\n".join(map(printable, text.split("\n"))), file=sys.stderr, flush=True)
 
 
 def hush() -> None:

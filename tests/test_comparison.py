@@ -130,6 +130,13 @@ def test_what_cannot_be_compared_is_trouble(run: Run, words: list[str], said: st
     assert err.startswith(said)
 
 
+def test_what_a_file_says_is_shown_in_an_error_and_not_obeyed(run: Run) -> None:
+    text = Path(GPT).read_text(encoding="utf-8")
+    Path("red.jsonl").write_text(text.replace('"target":"gpt"', r'"target":"\u001b[31mgpt"', 1), encoding="utf-8")
+    _, _, err = run("red.jsonl", GPT, "--exact")
+    assert r"the trace of \x1b[31mgpt and that of gpt" in err
+
+
 def test_fields_are_chosen(run: Run) -> None:
     assert run(GPT, POSTLN, "--only", "shape", "--only", "axes")[0] == 0
     assert run(GPT, POSTLN, "--ignore", "role")[1].endswith("2 moved · 1 removed · 37 same\n")

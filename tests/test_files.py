@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -308,6 +309,11 @@ def call(**fields: str) -> str:
         pytest.param(
             call(**{r"\u001b[31m": "1"}), r"Object contains unknown field `\x1b[31m`", id="a code for the terminal"
         ),
+        pytest.param(
+            call(outputs=f'{{"":{{"shape":[2],"axes":["{"B·" * 10_000}B"]}}}}'),
+            "Expected `str` of length <= 100 - at `$.outputs[...].axes[0]`",
+            id="an axis that would take hours to evaluate",
+        ),
         pytest.param(call()[:-1] + call(), "JSON is malformed: trailing characters (byte 51)", id="two calls"),
     ],
 )
@@ -352,6 +358,17 @@ def is_trace_or_refused(file: Path, content: bytes) -> bool:
         return isinstance(shapetrace.load(file), Trace)
     except FileError as error:
         return str(error).isprintable() and str(error).startswith(str(file))
+
+
+def test_of_a_line_without_end_no_more_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shapetrace.files.LONGEST", 1000)
+    said = refusal(HEADER + MODULE + call(note=f'"{"x" * 2000}"') + END, tmp_path)
+    assert said == "net.jsonl, line 3: it has more than 1000 bytes, which no call has; record it again"
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="this system has no file without end")
+def test_of_a_file_without_end_no_more_is_read() -> None:
+    assert unreadable("/dev/zero").startswith("/dev/zero is no trace file: line 1 is no header")
 
 
 @given(content=st.binary())
@@ -469,6 +486,19 @@ def run(script: str, *arguments: str | Path, **options: object) -> subprocess.Co
     imports = "import os, resource, sys\nimport shapetrace\nfrom shapetrace import FileError, Trace\n"
     command = [sys.executable, "-c", imports + script, *map(str, arguments)]
     return subprocess.run(command, check=True, text=True, **{"stdout": subprocess.PIPE, **options})
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_who_is_killed_while_writing_leaves_the_old_file(tmp_path: Path, step: str) -> None:
+    path = tmp_path / "net.jsonl"
+    path.write_text("old")
+    code = (
+        f"import os, signal; os.{step} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "from shapetrace.files import write; import sys; write(sys.argv[1], b'new' * 100_000)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)])
+    assert (done.returncode, path.read_text()) == (-signal.SIGKILL, "old")
 
 
 def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path) -> None:

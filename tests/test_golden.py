@@ -14,10 +14,10 @@ import shapetrace
 from shapetrace import Trace
 from shapetrace.golden import accept, differences
 from shapetrace.pytest_plugin import Golden
-from shapetrace.targets import Request, record
+from shapetrace.targets import Request, record, registry
 
 TRACES = Path(__file__).parent.parent / "traces"
-MODELS = ("encoder", "gpt", "gpt2", "gqa", "llama", "mqa", "postln", "rope", "transformer")
+MODELS = tuple(registry.names())
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -13,7 +13,7 @@ from torch import nn
 import shapetrace
 from shapetrace import Call, TensorMeta, Trace
 from shapetrace.renderers import render
-from shapetrace.schema import itemsize, part
+from shapetrace.schema import Stats, itemsize, part
 
 # --- the name of a result ---------------------------------------------------------------------------------------------
 
@@ -134,7 +134,20 @@ FULL = Trace(
             source=("net.py", 3),
             inputs={
                 "0": TensorMeta(
-                    (2, 4), (8, 1), "float16", "cuda:0", "strided", False, 4, 7, 5, "w", "Parameter", ("B", 4), "x"
+                    (2, 4),
+                    (8, 1),
+                    "float16",
+                    "cuda:0",
+                    "strided",
+                    False,
+                    4,
+                    7,
+                    5,
+                    "w",
+                    "Parameter",
+                    ("B", 4),
+                    "x",
+                    Stats(0.5, 2.0, -1.0, 3.0, 1, 2),
                 )
             },
             outputs={"": TensorMeta((2, 4), (8, 1), "float16", "cuda:0", "strided", False, 4, 7, 5)},

@@ -6,16 +6,19 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import msgspec
 from torch import nn
 
+from ..errors import ShapetraceError
 from ..passes.roles import name_roles
 from ..schema import Trace
 from .attach import Tap, attach, recorded, trace_of, watchable
 from .kept import Kept, explain, leave, left
 from .naming import Naming, Sourcing, declared
-from .weightless import runnable, within
+from .watch import Detail
+from .weightless import mode_of, runnable, within
 
-__all__ = ["Tap", "attach", "record", "trace", "trace_of"]
+__all__ = ["Detail", "Tap", "attach", "record", "trace", "trace_of"]
 
 
 def trace(
@@ -25,6 +28,7 @@ def trace(
     functions: bool = True,
     ops: bool = False,
     materialise: bool = False,
+    stats: bool = False,
     axes: bool | str = True,
     **kwargs: Any,
 ) -> Trace:
@@ -34,6 +38,7 @@ def trace(
     ops         record the aten ops that each function runs as well
     materialise run `F.scaled_dot_product_attention` written out: then its scores and weights are real, and seen. Its
                 results are equal to the fused kernel's within rounding
+    stats       keep of each tensor its mean, deviation and extremes, and how many of its elements are NaN or inf
     axes        say of each tensor what it is: its role, from the data flow, and which axis each dim is. For the axes a
                 copy of the model runs twice more at other sizes, or one that is built anew where the model carries its
                 configuration; "C=768 H=12" gives sizes of letters that this cannot tell. False: the plain record
@@ -42,28 +47,31 @@ def trace(
 
     What the forward raises passes through, with a note that says where; `trace_of` gives the record of it so far.
     """
-    return record(model, args, kwargs, functions=functions, ops=ops, materialise=materialise, axes=axes)
+    detail = Detail(functions, ops, materialise, stats)
+    return record(model, args, kwargs, detail, axes=axes)
 
 
 def record(
     model: nn.Module,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
+    detail: Detail,
     *,
-    functions: bool = True,
-    ops: bool = False,
-    materialise: bool = False,
     axes: bool | str = True,
     sources: Sequence[Sourcing] = (),
 ) -> Trace:
     """`trace`, for a forward that has keyword arguments of the same names; `sources` as for `Naming`."""
     watchable(model)
-    again = partial(recorded, functions=functions, ops=ops, materialise=materialise)
     model = runnable(model, args, kwargs)
+    if detail.stats and mode_of(model) is not None:
+        raise ShapetraceError(
+            "stats are of values, and a model that is weightless computes none: give it weights (--no-weightless)"
+        )
+    again = partial(recorded, detail=msgspec.structs.replace(detail, stats=False))
     naming = Naming(model, args, kwargs, again, declared(axes), sources) if axes else None
     try:
         with within(model):
-            plain = again(model, args, kwargs)
+            plain = recorded(model, args, kwargs, detail=detail)
     except BaseException as error:
         found = left(error)
         if found is not None:

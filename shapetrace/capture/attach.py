@@ -44,6 +44,7 @@ def attach(
     functions: bool = True,
     ops: bool = False,
     materialise: bool = False,
+    stats: bool = False,
     axes: bool | str | None = None,
 ) -> Tap:
     """Watch `model` from now on: until the end of a `with` block, or until `detach`.
@@ -54,21 +55,20 @@ def attach(
     every       watch the first forward and then each `every`-th; the others run as if nothing were attached
     on_trace    called with each trace when it is complete; forwards that it runs are not watched
     keep        how many traces, the newest, `Tap.traces` holds
-    functions, ops, materialise   as for `shapetrace.trace`
+    functions, ops, materialise, stats   as for `shapetrace.trace`
     axes        as for `shapetrace.trace`. None: roles, and in a `with` block axes, for which the model is run again
                 when `Tap.traces` is read, or an exception leaves the block, and not before
     """
     watchable(model)
     if every < 1 or keep < 1:
         raise ShapetraceError(f"every and keep count from 1; got every={every}, keep={keep}")
-    return Tap(model, Detail(functions, ops, materialise), every=every, on_trace=on_trace, keep=keep, axes=axes)
+    detail = Detail(functions, ops, materialise, stats)
+    return Tap(model, detail, every=every, on_trace=on_trace, keep=keep, axes=axes)
 
 
-def recorded(
-    model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, functions: bool, ops: bool, materialise: bool
-) -> Trace:
+def recorded(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, detail: Detail) -> Trace:
     """The trace of one forward, without axes and roles. What the forward raises takes it along, and no note."""
-    with Tap(model, Detail(functions, ops, materialise), axes=False, explains=False) as tap:
+    with Tap(model, detail, axes=False, explains=False) as tap:
         model(*args, **kwargs)
     return tap.traces[-1] if tap.traces else Trace(type(model).__name__, type(model).__name__, notes=(NOTHING,))
 
@@ -96,8 +96,6 @@ class Tap:
         axes: bool | str | None,
         explains: bool = True,
     ) -> None:
-        if detail.materialise and not detail.functions:
-            raise ShapetraceError("materialise shows what functions make: it needs functions=True")
         self._model = model
         self._every = every
         self._on_trace = on_trace
@@ -203,7 +201,7 @@ class Tap:
         return Naming(self._model, args, kwargs, self._again, self._sizes) if wanted else None
 
     def _again(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace:
-        return recorded(model, args, kwargs, **msgspec.structs.asdict(self._detail))
+        return recorded(model, args, kwargs, detail=msgspec.structs.replace(self._detail, stats=False))
 
     @contextmanager
     def _watching(self) -> Iterator[Watch]:

@@ -2,44 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import nn
 
-from .noted import Noted
-from .recorder import Recorder
+from .listener import Hear, Listener
 from .slots import CallSlot
-from .structures import collect
 from .watch import Detail, Watch
 
 __all__ = ["heard"]
-
-Hear = Callable[[torch.Tensor], object]
-
-
-class Listener(Recorder):
-    """Tells of each result when its call ends, which is the order in which `records` has the results of a trace."""
-
-    def __init__(self, hear: Hear) -> None:
-        self.hear = hear
-        super().__init__()
-
-    def run(self, *call: Any) -> Any:
-        result = super().run(*call)
-        self.tell(result)
-        return result
-
-    def leave(self, noted: Noted, result: object, error: BaseException | None) -> None:
-        super().leave(noted, result, error)
-        if error is None:
-            self.tell(result)
-
-    def tell(self, result: object) -> None:
-        with torch._C.DisableTorchFunction():
-            for _, tensor in collect(result, "", {}):
-                self.hear(tensor)
 
 
 def heard(

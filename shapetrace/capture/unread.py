@@ -6,12 +6,15 @@ in a training loop may be never.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from ..schema import Trace
+from ..schema import Stats, Trace
 from .materialised import was_written_out
 from .noted import Noted, calls_of
 from .notes import notes_of
+from .stats import with_stats
 
 __all__ = ["Unread"]
 
@@ -20,20 +23,23 @@ class Unread(msgspec.Struct, frozen=True):
     """All of a trace but what its calls tell, and these as they were noted.
 
     materialise   whether fused attention was to be written out
+    stats         what the values of its tensors are like, if that was asked for
     """
 
     header: Trace
     noted: list[Noted]
     materialise: bool = False
+    stats: Sequence[Stats | None] | None = None
 
     def read(self) -> Trace:
         calls = calls_of(self.noted)
         tensors = (tensor for call in calls for tensor in (*call.inputs.values(), *call.outputs.values()))
         first = next((t for t in tensors if t.dtype.startswith(("float", "bfloat", "complex"))), None)
-        return msgspec.structs.replace(
+        trace = msgspec.structs.replace(
             self.header,
             dtype=first.dtype if first else "",
             device=first.device if first else "",
             notes=notes_of(calls, materialised=self.materialise and was_written_out(calls)),
             calls=calls,
         )
+        return trace if self.stats is None else with_stats(trace, self.stats)

@@ -16,6 +16,7 @@ from .hooks import HookRegistry
 from .modes import FunctionCalls, OpCalls
 from .rebuild import attribute, letters_of
 from .recorder import Recorder, said
+from .stats import StatsRecorder
 from .unread import Unread
 from .weightless import mode_of
 
@@ -28,6 +29,7 @@ class Detail(msgspec.Struct, frozen=True):
     functions: bool = True
     ops: bool = False
     materialise: bool = False
+    stats: bool = False
 
     def __post_init__(self) -> None:
         if self.materialise and not self.functions:
@@ -40,7 +42,7 @@ class Watch:
     def __init__(self, model: nn.Module, detail: Detail, recorder: Recorder | None = None) -> None:
         self.model = model
         self.detail = detail
-        self.recorder = recorder or Recorder()
+        self.recorder = recorder or (StatsRecorder() if detail.stats else Recorder())
         self.hooks = HookRegistry(model, self.recorder, self.aside)
         self.functions = FunctionCalls(self.recorder, materialise=detail.materialise) if detail.functions else None
         self.ops = OpCalls(self.recorder) if detail.ops else None
@@ -89,4 +91,5 @@ class Watch:
             torch=str(torch.__version__),
             error=None if error is None else said(error),
         )
-        return Unread(header, self.recorder.calls, self.detail.materialise)
+        stats = self.recorder.stats if isinstance(self.recorder, StatsRecorder) else None
+        return Unread(header, self.recorder.calls, self.detail.materialise, stats)

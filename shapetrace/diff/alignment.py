@@ -68,8 +68,11 @@ def best(ours: Sequence[int], theirs: Sequence[int], left: range, right: range, 
         return []
     if len(left) * len(right) > LARGEST:
         return sliding(ours, theirs, left, right, score)
-    keys = [ours[a] for a in left]
-    fits = {key: [score(key, theirs[b]) for b in right] for key in set(keys)}
+    keys, others = [ours[a] for a in left], [theirs[b] for b in right]
+    fits: dict[int, list[int]] = {}
+    for key in set(keys):
+        scores = {other: score(key, other) for other in set(others)}
+        fits[key] = [scores[other] for other in others]
     table = [[0] * (len(right) + 1)]
     for key in reversed(keys):
         below, row, most, fit = table[-1], [0] * (len(right) + 1), 0, fits[key]

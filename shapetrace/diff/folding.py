@@ -81,7 +81,7 @@ def layered(parts: Parts, before: Side, after: Side) -> Iterator[tuple[Match | N
     told: dict[object, Draft] = {}
     for match, lines in parts:
         keys = [] if match is None else block_keys(match, sides)
-        if match is None or len(keys) != 1 or keys[0] not in like:
+        if match is None or len(keys) != 1 or keys[0] not in like or None not in (match.before, match.after):
             yield match, lines
             continue
         block = like[keys[0]]

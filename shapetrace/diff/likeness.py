@@ -59,8 +59,12 @@ def alike(one: str, other: str) -> bool:
 
 def is_later(ours: Sequence[Call], theirs: Sequence[Call]) -> bool:
     """One order of any two traces: of several pairings that are equally good, the same is found from either side."""
-    parted = next((pair for pair in zip(ours, theirs, strict=False) if seen(pair[0]) != seen(pair[1])), None)
+    parted = next((pair for pair in zip(ours, theirs, strict=False) if differ(*pair)), None)
     return len(ours) > len(theirs) if parted is None else seen(parted[0]) > seen(parted[1])
+
+
+def differ(one: Call, other: Call) -> bool:
+    return one != other and seen(one) != seen(other)
 
 
 def seen(call: Call) -> tuple[object, ...]:

@@ -1,8 +1,8 @@
 """Sibling modules of equal form, to be shown once: the twelve blocks of a GPT.
 
 Two calls have equal form if they and all that ran inside of them are equal but for the index in the module's path:
-class, names, shapes, axes, roles, dtypes, strides, literals, which tensor goes where. Forms are numbered bottom-up, so
-each call is looked at once.
+class, names, shapes, axes, roles, dtypes, strides, literals, which tensor goes where, and whether there is NaN or inf.
+Forms are numbered bottom-up, so each call is looked at once.
 """
 
 from __future__ import annotations
@@ -126,6 +126,7 @@ def tensor_form(call: Call, tensor: TensorMeta) -> object:
         tensor.kind,
         tensor.axes,
         tensor.role,
+        None if tensor.stats is None else (tensor.stats.nan > 0, tensor.stats.inf > 0),
         name,
     )
 

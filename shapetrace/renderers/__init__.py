@@ -15,8 +15,20 @@ from .style import Style
 from .table import table
 from .tree import tree, tree_lines
 from .values import values
+from .values_json import values_json
 
-__all__ = ["CONTEXT", "FORMATS", "Style", "changes", "changes_json", "copy_list", "notebook", "render", "values"]
+__all__ = [
+    "CONTEXT",
+    "FORMATS",
+    "Style",
+    "changes",
+    "changes_json",
+    "copy_list",
+    "notebook",
+    "render",
+    "values",
+    "values_json",
+]
 
 FORMATS: dict[str, Callable[[Trace, Style], str]] = {
     "tree": tree,

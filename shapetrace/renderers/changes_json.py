@@ -28,8 +28,9 @@ import msgspec
 
 from ..diff import Change, Diff, Item
 from ..files import encode
+from ..schema import Call, TensorMeta
 
-__all__ = ["changes_json"]
+__all__ = ["changes_json", "tensor_at"]
 
 
 def changes_json(diff: Diff) -> str:
@@ -61,14 +62,15 @@ def told(change: Change) -> dict[str, object]:
 
 
 def side(item: Item | None) -> dict[str, object] | None:
-    if item is None:
-        return None
-    tensor = item.tensor
+    return None if item is None else tensor_at(item.path, item.name, item.call, item.role or None, item.tensor)
+
+
+def tensor_at(path: str, name: str, call: Call, role: str | None, tensor: TensorMeta | None) -> dict[str, object]:
     return {
-        "path": item.path,
-        "name": item.name,
-        "by": item.call.name,
-        "role": item.role or None,
+        "path": path,
+        "name": name,
+        "by": call.name,
+        "role": role,
         "axes": None if tensor is None else tensor.axes or tensor.shape,
         "shape": None if tensor is None else tensor.shape,
     }

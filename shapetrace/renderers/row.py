@@ -54,8 +54,20 @@ def facets(tensor: TensorMeta, made: Memory | None, trace: Trace) -> tuple[str, 
         tensor.device if tensor.device != trace.device and trace.device else "",
         tensor.kind or "" if tensor.kind != "Parameter" else "",
         layout(tensor),
+        values_of(tensor),
     )
     return tuple(filter(None, found))
+
+
+def values_of(tensor: TensorMeta) -> str:
+    """What its values are like, if that is known: "2 NaN · 0.12 ± 0.98 in -3.1…2.7", mean and deviation."""
+    stats = tensor.stats
+    if stats is None:
+        return ""
+    strange = [f"{count} {what}" for count, what in ((stats.nan, "NaN"), (stats.inf, "inf")) if count]
+    if None not in (stats.mean, stats.std, stats.min, stats.max):
+        strange.append(f"{stats.mean:.3g} ± {stats.std:.3g} in {stats.min:.3g}…{stats.max:.3g}")
+    return " · ".join(strange)
 
 
 def noted(call: Call) -> tuple[str, ...]:

@@ -49,6 +49,7 @@ class Request(msgspec.Struct, frozen=True):
     seed      of torch's random numbers
     ops       whether to record aten ops as well
     materialise   whether to run fused attention written out
+    stats         whether to sum up the values of each tensor
     axes      sizes of letters, as the user says: "C=768 H=12"
     others    names of options that are not the builder's, for the hint when one is mistyped
     given     those of them that were given
@@ -64,6 +65,7 @@ class Request(msgspec.Struct, frozen=True):
     others: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
     materialise: bool = False
+    stats: bool = False
     way: Way = AS_IT_IS
 
 
@@ -142,8 +144,8 @@ def asked(request: Request) -> tuple[list[Spec], Place, tuple[str, ...]]:
 
 def record_at(place: Place, options: Sequence[str], request: Request, specs: Sequence[Spec]) -> Trace:
     with made_at(place, options, request, specs) as ready:
+        from ..capture import Detail, trace_of
         from ..capture import record as record_forward
-        from ..capture import trace_of
         from .devices import absent
 
         try:
@@ -151,8 +153,7 @@ def record_at(place: Place, options: Sequence[str], request: Request, specs: Seq
                 ready.model,
                 ready.args,
                 ready.kwargs,
-                ops=request.ops,
-                materialise=request.materialise,
+                Detail(ops=request.ops, materialise=request.materialise, stats=request.stats),
                 axes=request.axes or True,
                 sources=sources(ready),
             )

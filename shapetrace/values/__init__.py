@@ -16,7 +16,7 @@ import msgspec
 import torch
 from torch import nn
 
-from ..capture import record
+from ..capture import Detail, record
 from ..capture.copied import Copies, copied
 from ..capture.naming import Sourcing
 from ..capture.undisturbed import undisturbed
@@ -68,7 +68,7 @@ class Side(NamedTuple):
 
     def traced(self, model: nn.Module) -> Trace:
         args, kwargs = again(self.inputs)
-        found = record(copied(model), args, kwargs, materialise=True, sources=self.sources)
+        found = record(copied(model), args, kwargs, Detail(materialise=True), sources=self.sources)
         return msgspec.structs.replace(found, target=self.target or found.target)
 
 

@@ -68,5 +68,5 @@ def speed(calls: int) -> None:
 
 
 if __name__ == "__main__":
-    for size in map(int, sys.argv[1:]) or SIZES:
+    for size in [int(word) for word in sys.argv[1:]] or SIZES:
         speed(size)

@@ -85,6 +85,7 @@ WATCHES: dict[str, Callable[[nn.Module], Any]] = {
     "functions": lambda model: shapetrace.attach(model),
     "modules": lambda model: shapetrace.attach(model, functions=False),
     "ops": lambda model: shapetrace.attach(model, ops=True),
+    "stats": lambda model: shapetrace.attach(model, stats=True),
 }
 
 

@@ -83,6 +83,13 @@ def test_more_blocks_that_are_identical_are_one_change() -> None:
     assert len({after for _, after in diff.changes[0].covers}) == 12 * 8
 
 
+def test_a_block_in_whose_place_another_module_stands_is_no_layer_less() -> None:
+    before = trace_of(linear("blocks.0"), linear("blocks.0"))
+    after = trace_of(linear("blocks.0"), module("norm", Node("linear"), Node("add"), cls="Linear"))
+    assert told(compare(before, after)) == ["added norm.add"]
+    assert told(compare(after, before)) == ["removed norm.add"]
+
+
 def test_blocks_that_change_in_the_same_way_are_one_change() -> None:
     def net(width: int) -> Trace:
         return trace_of(*(module(f"blocks.{index}", linear("w_up", (2, width))) for index in range(12)))

@@ -78,9 +78,6 @@ def test_swapped_sides_swap_what_was_added_and_what_was_removed(before: Trace, a
     assert bool(there) == bool(back)
 
 
-@pytest.mark.xfail(
-    strict=False, reason="now and then a random pair of traces is found in which one call too many is new"
-)
 @given(TRACES, TRACES)
 def test_the_changes_applied_to_the_shapes_of_one_side_give_those_of_the_other(before: Trace, after: Trace) -> None:
     assert applied(compare(before, after), before, after) == [each.shape for each in records(after)]

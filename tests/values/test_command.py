@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +30,10 @@ class Net(nn.Module):
 def old(): return Net("x"), (), {"x": torch.ones(2, 3)}
 def new(): return Net("z"), (), {"z": torch.zeros(2, 3)}
 def half(): return Net("x").bfloat16(), (), {"x": torch.zeros(2, 3).bfloat16()}
+def broken():
+    net = Net("x")
+    net.linear.weight.data.fill_(torch.nan)
+    return net, (), {"x": torch.ones(2, 3)}
 def failing(): return Net("x"), (), {"z": torch.zeros(2, 3)}
 
 def port(before, after):
@@ -110,6 +115,30 @@ def test_it_is_written_to_a_file(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "same.txt").read_text().endswith("\n3 same\n")
 
 
+def test_json_is_for_programs_and_goes_into_files(run: Run, tmp_path: Path) -> None:
+    status, out, _ = run("nets.py:old", "nets.py:new", "--values", "--format", "json")
+    found = json.loads(out)
+    assert status == 1
+    assert (found["inputs"], found["weights"], found["same"], found["within"]) == ("x as z", "each its own", 0, [])
+    (first,) = found["diverging"]
+    y = {"path": "", "name": "y", "by": "Linear", "role": None, "axes": ["B", 3], "shape": [2, 3]}
+    assert first["before"] == first["after"] == y
+    extreme = {"index": [0, 0], "difference": 3.0, "before": 3.0, "after": 6.0}
+    assert first["apart"]["absolute"] == extreme
+    assert first["apart"]["relative"] == {**extreme, "difference": 1.0}
+    assert (first["apart"]["elements"], first["apart"]["differing"]) == (6, 6)
+    run("nets.py:old", "nets.py:new", "--values", "--output", "v.json")
+    assert (tmp_path / "v.json").read_text() == out
+
+
+def test_what_is_not_finite_is_text_in_json(run: Run) -> None:
+    _, out, _ = run("nets.py:old", "nets.py:broken", "--values", "--format", "json")
+    found = json.loads(out)
+    assert found["strange"][1]["nan"]["by"] == "linear"
+    assert found["diverging"][0]["apart"]["absolute"]["after"] == "nan"
+    assert found["diverging"][0]["apart"]["absolute"]["difference"] == "inf"
+
+
 def test_a_model_that_raises_is_trouble(run: Run) -> None:
     status, out, err = run("nets.py:old", "nets.py:failing", "--values")
     assert (status, out) == (2, "")
@@ -132,7 +161,6 @@ def test_what_cannot_be_run_is_refused(run: Run, words: list[str], said: str) ->
     ("words", "said"),
     [
         (["--values", "--exact"], "--values compares values and does not go with --exact."),
-        (["--values", "--format", "json"], "--values compares values and does not go with --format json."),
         (["--weights", "copy"], "--weights goes with --values."),
         (["--rtol", "1", "--atol", "1"], "--rtol, --atol go with --values."),
     ],

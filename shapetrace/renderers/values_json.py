@@ -1,0 +1,82 @@
+"""A comparison in value as one JSON object, for other programs.
+
+    {"before": {"target": "gpt", …}, "after": {…}, "inputs": "the same", "weights": "each its own",
+     "same": 3, "uncompared": 0,
+     "diverging": [
+        {"before": {"path": "blocks.0.attention", "name": "scores", "by": "truediv", "role": "scores",
+                    "axes": ["B", "H", "T", "T"], "shape": [2, 2, 4, 4]},
+         "after": {…},
+         "apart": {"elements": 64, "differing": 64, "tolerance": {"relative": 1.3e-06, "absolute": 1e-05},
+                   "absolute": {"difference": 1.5, "index": [0, 0, 1, 0], "before": 0.5, "after": 2.0},
+                   "relative": {…}}}, …],
+     "within": […], "alone": [[{…}, null], …],
+     "strange": [{"nan": null, "inf": {…}}, {…}]}
+
+"diverging" has all tensors that diverge, in the order of before: the first is where the models part. "apart" is null if
+their shapes differ, its "relative" if before is 0 wherever they differ; what is not finite in it is written as text:
+"nan", "inf", "-inf". "within" are tensors that differ and of which only what is the same is made, "alone" what stands
+on one side only between the first that diverges and the last same one before it, "strange" where NaN and inf are first
+met, before and after. "same" and "uncompared" are numbers of tensors.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from ..diff.divergence import Divergence, Extreme, ValuesDiff
+from ..files import encode
+from ..records import Record
+from .changes_json import tensor_at
+
+__all__ = ["values_json"]
+
+
+def values_json(found: ValuesDiff) -> str:
+    """The whole comparison."""
+    return encode(
+        {
+            "before": msgspec.to_builtins(found.before),
+            "after": msgspec.to_builtins(found.after),
+            "inputs": found.inputs,
+            "weights": found.weights,
+            "same": found.same,
+            "uncompared": found.uncompared,
+            "diverging": [told(each) for each in found.diverging],
+            "within": [told(each) for each in found.within],
+            "alone": [(side(one), side(other)) for one, other in found.alone],
+            "strange": [{"nan": side(each.nan), "inf": side(each.inf)} for each in found.strange],
+        }
+    ).decode()
+
+
+def told(each: Divergence) -> dict[str, object]:
+    apart = None
+    if each.apart is not None:
+        apart = {
+            "elements": each.apart.elements,
+            "differing": each.apart.differing,
+            "tolerance": msgspec.to_builtins(each.apart.tolerance),
+            "absolute": extreme(each.apart.absolute),
+            "relative": extreme(each.apart.relative),
+        }
+    return {"before": side(each.before), "after": side(each.after), "apart": apart}
+
+
+def side(record: Record | None) -> dict[str, object] | None:
+    if record is None:
+        return None
+    return tensor_at(record.path, record.name, record.call, record.role, record.tensor)
+
+
+def extreme(found: Extreme | None) -> dict[str, object] | None:
+    if found is None:
+        return None
+    numbers = {"difference": found.difference, "before": found.before, "after": found.after}
+    return {"index": found.index, **{name: finite(value) for name, value in numbers.items()}}
+
+
+def finite(value: complex) -> object:
+    """A number that JSON has, or the text of one that it has not."""
+    return str(value) if isinstance(value, complex) or not math.isfinite(value) else value
