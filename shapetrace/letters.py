@@ -37,6 +37,8 @@ FIELDS = {
 }
 """Letter -> the names for its size. "hidden_dim" is F beside another name for C."""
 
+NAMES = frozenset(" ".join(FIELDS.values()).split())
+
 
 ROTATED = "qk_rope_head_dim"
 """The width of the part of a head that is rotated. Where there is one, no one number is the width of a head."""
@@ -82,9 +84,10 @@ def in_order(letters: Mapping[str, int]) -> dict[str, int]:
 def letters_of_names(names: Iterable[str]) -> dict[str, str]:
     """Of some names those that size an axis -> its letter. Any other single capital is the letter that it is."""
     given = list(names)
+    known = [name for name in given if name in NAMES]
     found = {name: name for name in given if len(name) == 1 and name.isupper() and name not in FIELDS}
-    for letter, known in FIELDS.items():
-        there = [name for name in known.split() if name in given and name not in found]
+    for letter, fields in FIELDS.items() if known else ():
+        there = [name for name in fields.split() if name in known and name not in found]
         found |= dict.fromkeys(there[:-1] if len(there) > 1 and there[-1] == "hidden_dim" else there, letter)
     if ROTATED in given:
         return {name: letter for name, letter in found.items() if letter != "D"}

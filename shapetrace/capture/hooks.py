@@ -16,21 +16,20 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from threading import get_ident
-from types import FrameType
+from types import FrameType, MethodType
 from typing import Any
 
 import msgspec
 import torch
 from torch import nn
-from torch._C import DisableTorchFunction
 from torch.utils.hooks import RemovableHandle
 
-from .noted import INDEX, Noted
-from .places import MODULE_CALL, NOWHERE, PLACES
+from .noted import NotedModule
+from .places import MODULE_CALL, NOWHERE, PLACES, Place
 from .recorder import Recorder
-from .slots import CallSlot
+from .slots import Around, CallSlot
 
-__all__ = ["CallSlot", "HookRegistry", "opaque"]
+__all__ = ["HookRegistry", "opaque"]
 
 BETWEEN = frozenset(
     {MODULE_CALL, *(str(Path(__file__).with_name(name)) for name in ("hooks.py", "slots.py", "attach.py"))}
@@ -44,6 +43,8 @@ CALLING = nn.Module.__call__.__code__
 """The commonest of these frames."""
 
 NOTHING = nullcontext()
+
+SITES = PLACES.known
 
 GLOBAL_PRE_HOOKS = torch.nn.modules.module._global_forward_pre_hooks
 
@@ -74,12 +75,58 @@ def nothing_at_all() -> Callable[..., None]:
 
 
 class Form(msgspec.Struct, frozen=True, gc=False):
-    """What the modules of a class have in common: its name, what `forward` takes by position, if torch may fuse it."""
+    """What the modules of a class have in common: its name, what `forward` takes by position, how it can be watched."""
 
     name: str
     parameters: tuple[str, ...]
     fusible: bool
+    is_hooked: bool
     is_opaque: bool
+
+
+class ModuleSlot(CallSlot):
+    """The slot of a submodule: tells `recorder` of its call, if that can be done the short way; else `around` does.
+
+    is_plain   whether the module has one path, and no note may be due
+    """
+
+    __slots__ = ("form", "is_plain", "path", "recorder")
+
+    def __init__(
+        self, module: nn.Module, around: Around, recorder: Recorder, form: Form, path: str, *, is_plain: bool
+    ) -> None:
+        self.module = module
+        self.around = around
+        self.inner = None
+        self.recorder = recorder
+        self.form = form
+        self.path = path
+        self.is_plain = is_plain
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The short way of `Recorder`."""
+        module, recorder = self.module, self.recorder
+        frame = sys._getframe(2)
+        sites = SITES.get(id(frame.f_code))
+        place: Any = None if sites is None else sites.get(frame.f_lasti)
+        if (
+            type(place) is not Place
+            or not self.is_plain
+            or self.inner is not None
+            or module._forward_pre_hooks
+            or GLOBAL_PRE_HOOKS
+            or recorder.thread != get_ident()
+        ):
+            return self.around(module, self.inner or module._call_impl, args, kwargs)
+        form = self.form
+        noted = recorder.enter(form.name, self.path, place, form.parameters, args, kwargs, None)
+        try:
+            result = module._call_impl(*args, **kwargs)
+        except BaseException as error:
+            recorder.leave(noted, None, error)
+            raise
+        recorder.leave(noted, result, None)
+        return result
 
 
 class HookRegistry:
@@ -104,39 +151,43 @@ class HookRegistry:
         self._find(model, "", (), False)
 
     def _find(self, module: nn.Module, path: str, above: tuple[nn.Module, ...], inside_hooked: bool) -> None:
-        """Noted the paths of a module (a shared one has several) and of all in it, and the names of its tensors."""
+        """Note the paths of a module (a shared one has several) and of all in it, and the names of its tensors."""
         known = self.modules.get(module)
         if known is not None:
-            self.modules[module] = (*known[0], path), known[1]
+            form = known[1]
+            self.modules[module] = (*known[0], path), form
         else:
-            self.modules[module] = (path,), self._form(module)
-            form = self.modules[module][1]
+            form = self._form(module)
+            self.modules[module] = (path,), form
             if (form.is_opaque or "_compiled_call_impl" in module.__dict__) and (reason := opaque(module)):
                 self.opaque[module] = reason
-        inside = f"{path}." if path else ""
-        names = self.recorder.names
-        for tensors in (module._parameters, module._buffers):
-            for name, tensor in tensors.items():
-                if tensor is not None and id(tensor) not in names:
-                    names[id(tensor)] = weakref.ref(tensor), inside + name
+            names, inside = self.recorder.names, f"{path}." if path else ""
+            for tensors in (module._parameters, module._buffers):
+                for name, tensor in tensors.items() if tensors else ():
+                    if tensor is not None and id(tensor) not in names:
+                        names[id(tensor)] = weakref.ref(tensor), inside + name
         if module in self.opaque:
             return
-        to_hook = inside_hooked or isinstance(module, HOOKED)
+        to_hook = inside_hooked or form.is_hooked
         if to_hook:
             self.to_hook.add(module)
-        for name, child in module._modules.items():
-            if child is not None and child not in above:
-                self._find(child, inside + name, (*above, module), to_hook)
+        children = module._modules
+        if children:
+            above = (*above, module)
+            for name, child in children.items():
+                if child is not None and child not in above:
+                    self._find(child, f"{path}.{name}" if path else name, above, to_hook)
 
     def __enter__(self) -> HookRegistry:
         run = self.run  # once, for a garbage collector counts what it has to look at
-        for module in self.modules:
+        for module, (paths, form) in self.modules.items():
             if module is self.model:
                 continue
             if module in self.to_hook:
                 self._hook(module)
-            else:
-                self.slots.append(CallSlot(module, run).__enter__())
+                continue
+            is_plain = len(paths) == 1 and not form.fusible and not self.opaque
+            self.slots.append(ModuleSlot(module, run, self.recorder, form, paths[0], is_plain=is_plain).__enter__())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -194,9 +245,9 @@ class HookRegistry:
             with self.aside() if module in self.opaque else NOTHING:
                 result = call(*args, **kwargs)
         except BaseException as error:
-            self.end(noted, None, error)
+            self.recorder.leave(noted, None, error)
             raise
-        self.end(noted, result, None)
+        self.recorder.leave(noted, result, None)
         return result
 
     def _before(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -210,10 +261,10 @@ class HookRegistry:
                 call = self.running.pop()
                 if call.module is module and any(call.noted is noted for noted, *_ in self.recorder.open):
                     error = sys.exc_info()[1]
-                    self.end(call.noted, result, None if error is call.handled else error)
+                    self.recorder.leave(call.noted, result, None if error is call.handled else error)
                     return
 
-    def begin(self, module: nn.Module, args: Any, kwargs: Any, frame: FrameType | None) -> Noted:
+    def begin(self, module: nn.Module, args: Any, kwargs: Any, frame: FrameType | None) -> NotedModule:
         paths, form = self.modules[module]
         if frame is not None and frame.f_code is CALLING:
             frame = frame.f_back
@@ -224,12 +275,7 @@ class HookRegistry:
         if form.fusible or self.opaque:
             note = self.opaque.get(module) or (FUSED if form.fusible and would_fuse(module) else None)
         path = paths[0] if len(paths) == 1 else self._path(paths)
-        with DisableTorchFunction():
-            return self.recorder.enter(form.name, path, place, form.parameters, args, kwargs, note)
-
-    def end(self, noted: Noted, result: object, error: BaseException | None) -> None:
-        with DisableTorchFunction():
-            self.recorder.leave(noted, result, error)
+        return self.recorder.enter(form.name, path, place, form.parameters, args, kwargs, note)
 
     def _path(self, paths: tuple[str, ...]) -> str:
         """Of a shared module's names, the one inside the module that is running."""
@@ -241,16 +287,22 @@ class Hooked(msgspec.Struct, eq=False):
     """A call of a module with hooks, while it runs. `handled` is the exception that was being handled when it began."""
 
     module: nn.Module
-    noted: Noted
+    noted: NotedModule
     handled: BaseException | None
 
 
 def form_of(kind: type[nn.Module], forward: Any) -> Form:
-    function = inspect.unwrap(forward) if callable(forward) else None
+    function = inspect.unwrap(forward) if hasattr(forward, "__wrapped__") and callable(forward) else forward
     code = getattr(function, "__code__", None)
-    bound = inspect.ismethod(forward) or inspect.ismethod(function)
+    bound = MethodType in (type(forward), type(function))
     names = () if code is None else code.co_varnames[bound : code.co_argcount]
-    return Form(kind.__name__, (*names, *INDEX[len(names) :]), issubclass(kind, FUSIBLE), is_opaque(kind))
+    return Form(
+        kind.__name__,
+        names,
+        fusible=issubclass(kind, FUSIBLE),
+        is_hooked=issubclass(kind, HOOKED),
+        is_opaque=is_opaque(kind),
+    )
 
 
 def opaque(module: nn.Module) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .noted import Noted
+from .noted import NotedModule
 from .recorder import Recorder
 from .structures import collect
 
@@ -19,6 +19,8 @@ Hear = Callable[[torch.Tensor], object]
 class Listener(Recorder):
     """Tells of each result when its call ends, which is the order in which `records` has the results of a trace."""
 
+    is_quick = False
+
     def __init__(self, hear: Hear) -> None:
         self.hear = hear
         super().__init__()
@@ -28,7 +30,7 @@ class Listener(Recorder):
         self.tell(result)
         return result
 
-    def leave(self, noted: Noted, result: object, error: BaseException | None) -> None:
+    def leave(self, noted: NotedModule, result: object, error: BaseException | None) -> None:
         super().leave(noted, result, error)
         if error is None:
             self.tell(result)

@@ -9,16 +9,18 @@ from functools import lru_cache
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodDescriptorType, MethodWrapperType
 from typing import Any
 
-import msgspec
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 from torch.overrides import TorchFunctionMode, _get_current_function_mode, _pop_mode, _push_mode
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode, _pop_mode_temporarily
 
 from .materialised import MATERIALISED
-from .noted import Function
+from .noted import INDEX, NONE, Function, keys_of
 from .opened import OPENED
-from .recorder import Recorder
+from .places import PLACES, Place
+from .recorder import Recorder, said
+from .structures import ATOMS
 from .tensors import PLAIN
 
 __all__ = ["FunctionCalls", "OpCalls"]
@@ -33,12 +35,10 @@ QUESTIONS = frozenset(
 
 FORGETTING = "data.__set__"
 
-SPECIAL = frozenset({*OPENED, *MATERIALISED})
-"""Functions that may run otherwise under a watch."""
-
 PURE = """view reshape transpose permute unsqueeze squeeze expand contiguous to type float flatten split chunk narrow
     select __getitem__ le lt ge gt eq ne add sub mul div true_divide matmul mm bmm addmm baddbmm linear layer_norm
     rms_norm softmax tanh pow exp rsqrt sqrt mean sum cat stack where masked_fill gelu dropout relu silu
+    neg cos sin sigmoid clone unbind arange tensor zeros ones full triu tril log_softmax
     scaled_dot_product_attention""".split()
 PURE_FUNCTIONS = frozenset(getattr(place, name, None) for name in PURE for place in (torch, torch.Tensor, F))
 """The functions that models call most, of those that change no argument but `out`, or one if told to by `inplace`."""
@@ -50,29 +50,68 @@ class FunctionCalls(TorchFunctionMode):
     materialise   run fused attention written out, which makes its scores and weights
     """
 
-    def __init__(self, recorder: Recorder, *, materialise: bool = False) -> None:
+    def __init__(self, recorder: Recorder, *, materialise: bool = False, ops: bool = False) -> None:
         super().__init__()
         self.recorder = recorder
         self.opened = OPENED | MATERIALISED if materialise else OPENED
         self.functions: dict[Callable[..., Any], Function | None] = {}
-        self.run = recorder.run
         self.shielded = False
+        self.is_quick = recorder.is_quick and not ops and not materialise
 
     def __enter__(self) -> FunctionCalls:
         self.shielded = torch._C._len_torch_function_stack() > 0
+        if self.shielded:
+            self.is_quick = False
         super().__enter__()
         return self
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        """The short way of `Recorder`, written out."""
         try:
             what = FUNCTIONS[func]
         except KeyError:
             what = self.function(func)
         if what is None:
             return func(*args, **kwargs) if kwargs else func(*args)
-        if what.is_special or self.shielded or (types and not PLAIN.issuperset(types)):
-            return self.run_specially(what, func, types, args, kwargs, sys._getframe(1))
-        return self.run(what, func, args, kwargs, sys._getframe(1))
+        frame = getframe(1)
+        keys, values = INDEX, args
+        if kwargs:
+            if "out" in kwargs or kwargs.get("inplace"):
+                return self.run(what, func, types, args, kwargs, frame)
+            keys, values = keys_of(INDEX, args, kwargs), (*args, *kwargs.values())
+        if not what.is_pure or not self.is_quick or (types and not PLAIN.issuperset(types)):
+            return self.run(what, func, types, args, kwargs, frame)
+        recorder = self.recorder
+        known, read, keep = recorder.short
+        given = []
+        for value in values:
+            kind = type(value)
+            if kind is Tensor or kind in PLAIN:
+                seen = known(id(value))
+                if seen is not None and seen() is value and seen.version == value._version:
+                    given.append(seen.meta)
+                else:
+                    given.append(recorder.table.describe(value))
+            elif kind is int or kind in ATOMS:
+                given.append(value)
+            else:
+                given.append(recorder.look(value, keys, len(given)))
+        sites = SITES.get(id(frame.f_code))
+        place: Any = None if sites is None else sites.get(frame.f_lasti)
+        if type(place) is not Place:
+            place = PLACES.place(frame)
+        try:
+            result = func(*args, **kwargs) if kwargs else func(*args)
+        except BaseException as error:
+            keep((what, recorder.path, recorder.depth, place, (*given,), None, keys, NONE, said(error)))
+            raise
+        seen = known(id(result))
+        if type(result) is Tensor and (seen is None or seen() is not result):
+            meta = read(result)
+        elif (meta := recorder.seen(result)) is None:
+            return result
+        keep((what, recorder.path, recorder.depth, place, (*given,), meta, keys, NONE, None))
+        return result
 
     def function(self, func: Callable[..., Any]) -> Function | None:
         """What is known of a function. Only torch's own are kept for the next trace: a user's may hold tensors."""
@@ -82,20 +121,16 @@ class FunctionCalls(TorchFunctionMode):
                 FUNCTIONS[func] = self.functions[func]
         return self.functions[func]
 
-    def run_specially(
-        self, what: Function, func: Any, types: Any, args: tuple[Any, ...], kwargs: Any, frame: FrameType
-    ) -> Any:
-        """A function that takes more than to be run; or under other modes, or for a subclass: those may do anything."""
+    def run(self, what: Function, func: Any, types: Any, args: tuple[Any, ...], kwargs: Any, frame: FrameType) -> Any:
+        """The long way: a function that changes something, or runs otherwise; under other modes, or for a subclass."""
         function = func
-        if what.is_pure:
-            what = msgspec.structs.replace(what, is_pure=False)
         if func in self.opened and PLAIN.issuperset(types):
             function = self.open(self.opened[func])
         if not self.shielded:
-            result = self.run(what, function, args, kwargs, frame)
+            result = self.recorder.run(what, function, args, kwargs, frame)
         else:
             with torch._C.DisableTorchFunction():
-                result = self.run(what, shielded(function), args, kwargs, frame)
+                result = self.recorder.run(what, shielded(function), args, kwargs, frame)
         if what.name == FORGETTING:  # `x.data = y` gives x another form, and no version tells it
             self.recorder.table.forget(args[0])
         return result
@@ -140,6 +175,9 @@ class OpCalls(TorchDispatchMode):
             yield
 
 
+SITES = PLACES.known
+getframe = sys._getframe
+
 FUNCTIONS: dict[Callable[..., Any], Function | None] = {}
 """What is known of the functions of torch that have been called. None of those that are not to be recorded."""
 
@@ -150,10 +188,10 @@ def function_of(function: Any) -> Function | None:
         attribute: str = function.__self__.__name__
         return Function("function", attribute) if attribute in GETTERS_OF_TENSORS else None
     if name == "__set__":
-        return Function("function", f"{function.__self__.__name__}.__set__", is_special=True)
+        return Function("function", f"{function.__self__.__name__}.__set__")
     if name in QUESTIONS:
         return None
-    return Function("function", name, is_pure=function in PURE_FUNCTIONS, is_special=function in SPECIAL)
+    return Function("function", name, is_pure=function in PURE_FUNCTIONS)
 
 
 def is_of_torch(function: Any) -> bool:

@@ -6,9 +6,7 @@ each step of it costs several times what it does in the loop below.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import lru_cache
-from operator import itemgetter
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -17,7 +15,7 @@ from ..schema import Call, TensorMeta
 from .places import Place
 from .structures import ARGUMENTS, FLAT, Structure, literal, text
 
-__all__ = ["INDEX", "NONE", "Function", "Noted", "calls_of", "keys_of"]
+__all__ = ["INDEX", "NONE", "Function", "Noted", "NotedModule", "calls_of", "keys_of"]
 
 INDEX = tuple(map(str, range(256)))
 NONE: tuple[Any, ...] = ()
@@ -28,37 +26,43 @@ EMPTY: dict[str, Any] = {}
 class Function(msgspec.Struct, frozen=True, gc=False):
     """What all calls of a function have in common.
 
-    is_special   more than to run it is to be done
     is_pure      it changes none of its arguments, so they need not be looked at again after it
     changes      of an aten op, the keys of the arguments it writes to, by its schema: below autograd no version moves
     """
 
     kind: Literal["function", "op"]
     name: str
-    is_special: bool = False
     is_pure: bool = False
     changes: frozenset[str] | None = None
 
 
-class Noted(msgspec.Struct, gc=False):
-    """A call as it was noted. No tensor and no object of the user's is in it.
+NotedFunction = tuple[Function, str, int, Place, tuple[Any, ...], Any, tuple[str, ...], tuple[int, ...], "str | None"]
+"""What was called, the path of the module it was called in, depth, place; then given, result, keys, written and error,
+as of a module. A tuple is made in a fourth of the time that an object takes, and the garbage collector leaves it alone
+once it has seen that nothing in it can be part of a cycle: no dict may be among it."""
+
+
+class NotedModule(msgspec.Struct, gc=False):
+    """A call of a module as it was noted. No tensor and no object of the user's is in it.
 
     given    what was seen of each argument: of tensors and structures their description, atoms as they are
+    keys     of the arguments; those by position may go on beyond them
     result   what was seen of it; None if there is no tensor in it
-    keys     of the arguments; there may be more of them
     """
 
-    kind: Literal["module", "function", "op"]
     name: str
     path: str
     depth: int
     place: Place
     given: tuple[Any, ...]
-    result: Any
     keys: tuple[str, ...]
+    note: str | None
+    result: Any = None
     written: tuple[int, ...] = NONE
     error: str | None = None
-    note: str | None = None
+
+
+Noted = NotedFunction | NotedModule
 
 
 def keys_of(keys: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, ...]:
@@ -71,70 +75,36 @@ def keys_of(keys: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
 def calls_of(calls_noted: Iterable[Noted]) -> tuple[Call, ...]:
     """The calls as data."""
     calls: list[Call] = []
+    kind: Literal["module", "function", "op"]
     for noted in calls_noted:
-        given, keys, result = noted.given, noted.keys, noted.result
-        layout = layout_of(None if keys is INDEX else keys[: len(given)], *map(type, given))
-        try:
-            inputs, literals = layout(given) if layout is not None else arguments(noted)
-        except ValueError:  # Python writes no int of more than 4300 digits
-            inputs, literals = arguments(noted)
-        variables, source = noted.place
+        if isinstance(noted, tuple):
+            what, path, depth, place, given, result, keys, written, error = noted
+            kind, name, note = what.kind, what.name, None
+        else:
+            kind, name, path, depth, place = "module", noted.name, noted.path, noted.depth, noted.place
+            given, result, keys, written = noted.given, noted.result, noted.keys, noted.written
+            error, note = noted.error, noted.note
+        if len(given) > len(keys):
+            keys = (*keys, *map(str, range(len(keys), len(given))))
+        inputs: dict[str, TensorMeta] = {}
+        literals: dict[str, str] = {}
+        for key, value in zip(keys, given):  # noqa: B905
+            of = type(value)
+            if of is TensorMeta:
+                inputs[key] = value
+            elif of is Structure:
+                inputs.update({inner: meta for inner, meta, _ in value.tensors})
+                literals.update(value.literals)
+            else:
+                literals[key] = text(value) if of in ARGUMENTS or of in FLAT else literal(value)
+        outputs = {"": result} if type(result) is TensorMeta else results(result)
         calls.append(
             Call(
-                noted.kind, noted.path, noted.name, noted.depth, variables, source,
-                inputs, {"": result} if type(result) is TensorMeta else results(result), literals,
-                noted.written, noted.note, noted.error,
+                kind, path, name, depth, place.variables, place.source,
+                inputs or EMPTY, outputs, literals or EMPTY, written, note, error,
             )
         )  # fmt: skip
     return tuple(calls)
-
-
-Arguments = tuple[dict[str, TensorMeta], dict[str, str]]
-"""The tensors that a call was given, and all else as text, by key."""
-
-
-@lru_cache(maxsize=4096)
-def layout_of(keys: tuple[str, ...] | None, *kinds: type) -> Callable[[tuple[Any, ...]], Arguments] | None:
-    """What sorts arguments of these kinds into tensors and literals; None if that takes a look at each of them."""
-    if Structure in kinds or len(kinds) > len(INDEX):
-        return None
-    keys = INDEX if keys is None else keys
-    tensors = [at for at, kind in enumerate(kinds) if kind is TensorMeta]
-    others = [at for at, kind in enumerate(kinds) if kind is not TensorMeta]
-    tensor_keys, other_keys = [keys[at] for at in tensors], [keys[at] for at in others]
-    writers = [repr if kinds[at] in ARGUMENTS else text if kinds[at] in FLAT else literal for at in others]
-    if not others:
-        return lambda given: (dict(zip(tensor_keys, given)), EMPTY)  # noqa: B905
-    if len(others) == 1 and len(tensors) == 1:
-        (tensor_key,), (tensor,), (other_key,), (other,), (write,) = tensor_keys, tensors, other_keys, others, writers
-        return lambda given: ({tensor_key: given[tensor]}, {other_key: write(given[other])})
-    pick_tensors, pick = picker(tensors), picker(others)
-    return lambda given: (
-        dict(zip(tensor_keys, pick_tensors(given))) or EMPTY,  # noqa: B905
-        {key: write(value) for key, write, value in zip(other_keys, writers, pick(given))},  # noqa: B905
-    )
-
-
-def picker(places: list[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-    if places == [*range(places[0], places[-1] + 1)] if places else True:
-        return itemgetter(slice(places[0], places[-1] + 1) if places else slice(0))
-    return itemgetter(*places)
-
-
-def arguments(noted: Noted) -> Arguments:
-    inputs: dict[str, TensorMeta] = {}
-    literals: dict[str, str] = {}
-    keys = noted.keys if len(noted.given) <= len(noted.keys) else map(str, range(len(noted.given)))
-    for key, value in zip(keys, noted.given):  # noqa: B905
-        kind = type(value)
-        if kind is TensorMeta:
-            inputs[key] = value
-        elif kind is Structure:
-            inputs.update({inner: meta for inner, meta, _ in value.tensors})
-            literals.update(value.literals)
-        else:
-            literals[key] = text(value) if kind in FLAT else literal(value)
-    return inputs or EMPTY, literals or EMPTY
 
 
 def results(result: Any) -> dict[str, TensorMeta]:

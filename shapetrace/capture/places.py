@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import cast
 
 import msgspec
 import torch
@@ -29,13 +28,19 @@ ASKING = torch.overrides.handle_torch_function.__code__
 FORWARDING = torch.nn.Module._call_impl.__code__
 """The commonest of these frames by far."""
 
-Place = tuple[dict[str, str], tuple[str, int] | None]
-"""The variable that the result at each key goes to, and (file, line)."""
 
 NAMELESS: dict[str, str] = {}
 """Shared by all places that give no name."""
 
-NOWHERE: Place = (NAMELESS, None)
+
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """The variable that the result at each key goes to, and (file, line)."""
+
+    variables: dict[str, str]
+    source: tuple[str, int] | None
+
+
+NOWHERE = Place(NAMELESS, None)
 
 
 class Returned(msgspec.Struct, frozen=True, gc=False):
@@ -45,7 +50,7 @@ class Returned(msgspec.Struct, frozen=True, gc=False):
     key: str
 
 
-class Sites(dict[int, "Place | Returned"]):
+class Sites(dict[int, Place | Returned]):
     """The places in `code`, by where in it a call is made. It is kept, so that no other code gets its id."""
 
     def __init__(self, code: CodeType) -> None:
@@ -60,6 +65,7 @@ class Places:
 
     def __init__(self) -> None:
         self.known: dict[int, Sites] = {}
+        """By the `id` of a code object: to hash one takes long."""
 
     def place(self, frame: FrameType | None) -> Place:
         """The variables that a result goes to, in this frame or one it is returned to, and where the call was made."""
@@ -74,25 +80,23 @@ class Places:
             if frame is None:
                 return NOWHERE
             found = self.destination(frame)
-        if type(found) is tuple:
-            return found
-        return self.follow(cast(Returned, found), frame.f_back)
+        return found if isinstance(found, Place) else self.follow(found, frame.f_back)
 
     def follow(self, found: Returned, above: FrameType | None) -> Place:
         """Where a result goes that is returned to the frame `above`."""
         place, way = found.place, ""
         here: Place | Returned = found
-        while type(here) is Returned and above is not None and above.f_code is not FORWARDING:
+        while isinstance(here, Returned) and above is not None and above.f_code is not FORWARDING:
             frame = calling_frame(above)
             if frame is None or frame.f_code.co_filename == MODULE_CALL:
                 break
             way = join_keys(way, here.key)
             here = self.destination(frame)
             above = frame.f_back
-        variables = (here.place if type(here) is Returned else cast(Place, here))[0]
+        variables = (here.place if isinstance(here, Returned) else here).variables
         if here is found or not variables:
             return place
-        return {join_keys(way, key): variable for key, variable in variables.items()}, place[1]
+        return Place({join_keys(way, key): variable for key, variable in variables.items()}, place.source)
 
     def destination(self, frame: FrameType) -> Place | Returned:
         """What this frame does with the result."""
@@ -100,11 +104,11 @@ class Places:
         known = self.known.get(id(code))
         if known is None:
             if len(self.known) >= self.MOST:
-                self.known = {}
+                self.known.clear()
             known = self.known[id(code)] = Sites(code)
         if (found := known.get(frame.f_lasti)) is None:
             names, returned = destination(code, frame.f_lasti)
-            place = dict(names) if names else NAMELESS, (code.co_filename, frame.f_lineno or 0)
+            place = Place(dict(names) if names else NAMELESS, (code.co_filename, frame.f_lineno or 0))
             found = known[frame.f_lasti] = place if returned is None else Returned(place, returned)
         return found
 

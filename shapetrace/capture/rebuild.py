@@ -99,16 +99,18 @@ def parts(config: object, deep: int = 0) -> Iterator[Any]:
         return
     yield config
     family = set(type(config).__mro__) - {object}
-    for value in list(fields.values()) if deep < DEEPEST else ():
-        if family.intersection(type(value).__mro__):
+    values = list(fields.values()) if deep < DEEPEST else []
+    related = {kind for kind in set(map(type, values)) if family.intersection(kind.__mro__)}
+    for value in values if related else ():
+        if type(value) in related:
             yield from parts(value, deep + 1)
 
 
 def fields_of(config: Any) -> dict[str, Any]:
     """The names and values in it; none if it is not the kind of thing that has any."""
-    if isinstance(config, type):
+    if issubclass(type(config), type):  # for `isinstance` would ask an attribute of the user's class
         return {}
-    if isinstance(config, dict):
+    if issubclass(type(config), dict):
         return {name: value for name, value in config.items() if isinstance(name, str)}
     held = getattr(config, "__dict__", None)
     if isinstance(held, dict) and held:

@@ -1,21 +1,31 @@
 """The one mutable object of a recording: hooks and modes tell it what is called, it keeps what they saw.
 
-All of this runs once for each call of the watched model, so it is written for speed: a tensor that is known is not read
-again, a place in the code is looked up once, and what was noted becomes data when the trace is read.
+All of this runs once for each call of the watched model. Most calls are of a module, or of a function that changes none
+of its arguments, with tensors that are known, and these take a short way: `FunctionCalls.__torch_function__` and
+`ModuleSlot.__call__` look up each argument by its `id`, run the call, look up or read its result, and append one note,
+which becomes data when the trace is read. On that way
+
+- a tensor that is known is not read again while its version stays;
+- what a call changes is not asked: a function that may change something goes the long way, and what a module changed is
+  told by the functions inside of it. Where these are not seen (`is_blind`) modules are asked, too;
+- a place in the code is looked up by the code object and the instruction.
+
+All else goes the long way: `Recorder.run` for a function or op, `HookRegistry.run` for a module.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 from types import FrameType
 from typing import Any
 
-import torch
+from torch import Tensor
+from torch._C import DisableTorchFunction
 
 from ..schema import TensorMeta
-from .noted import INDEX, NONE, Function, Noted, keys_of
+from .noted import INDEX, NONE, Function, Noted, NotedModule, keys_of
 from .places import PLACES, Place
 from .structures import ARGUMENTS, ATOMS, FLAT, MOST_WRITTEN, Structure, collect
 from .tensors import PLAIN, Stamp, TensorTable
@@ -25,41 +35,33 @@ __all__ = ["Recorder", "said"]
 LISTS = frozenset({tuple, list})
 
 
-class PlacesToLook(dict[tuple[type, ...], tuple[int, ...]]):
-    """Of arguments of some kinds, the places of those that are no atoms."""
-
-    MOST = 4096
-
-    def __missing__(self, kinds: tuple[type, ...]) -> tuple[int, ...]:
-        places = tuple(at for at, kind in enumerate(kinds) if kind not in ATOMS and kind is not torch.Size)
-        if KEPT.issuperset(kinds) and len(self) < self.MOST:  # a class of the user's is not kept
-            self[kinds] = places
-        return places
-
-
-PLACES_TO_LOOK = PlacesToLook()
-KEPT = PLAIN | ATOMS | FLAT | LISTS
-
-
 class Recorder:
-    """Keeps the calls of one trace. `names` holds a weak reference and the dotted name of each parameter and buffer."""
+    """Keeps the calls of one trace. `names` holds a weak reference and the dotted name of each parameter and buffer.
+
+    is_blind   whether functions are not seen, so that only versions tell what was changed in place
+    is_quick   whether most calls of functions may go the short way: not where each must come by `run`
+    """
+
+    is_quick = True
 
     def __init__(self) -> None:
         self.names: dict[int, tuple[Callable[[], Any], str]] = {}
         self.thread = threading.get_ident()
+        self.is_blind = False
         self.restart()
 
     def restart(self) -> None:
         """Begin the next trace."""
         self.table = TensorTable(self.names)
-        self.known, self.refs, self.versions = self.table.known, self.table.refs, self.table.versions
-        self.read = self.table.read
+        self.known = self.table.known
         self.calls: list[Noted] = []
         """A module that still runs, or was left without a word, has no result in its note."""
+        self.short = self.known.get, self.table.read, self.calls.append
+        """What the short way takes of all this."""
         self.writes: list[tuple[int, int | None]] = []
         """Number of calls by then, and the storage that was written to."""
-        self.open: list[tuple[Noted, int, list[Stamp]]] = []
-        """The modules that run, each in the one before it; number of calls before it, and the tensors it was given."""
+        self.open: list[tuple[NotedModule, int, list[Stamp]]] = []
+        """The modules that run, each in the one before it; number of calls before it, and what tells of a change."""
         self.path = ""
         self.depth = 0
 
@@ -67,21 +69,38 @@ class Recorder:
 
     def enter(
         self, name: str, path: str, place: Place, keys: tuple[str, ...], args: Any, kwargs: Any, note: str | None
-    ) -> Noted:
+    ) -> NotedModule:
         """It begins; `leave` adds how it ended."""
         if kwargs:
             keys, args = keys_of(keys, args, kwargs), (*args, *kwargs.values())
         stamps: list[Stamp] = []
         given: list[Any] = []
-        self.take(args, keys, given, stamps)
-        noted = Noted("module", name, path, self.depth, place, tuple(given), None, keys, NONE, None, note)
-        self.open.append((noted, len(self.calls), stamps))
-        self.calls.append(noted)
+        with DisableTorchFunction():
+            if self.is_blind or note is not None:
+                self.take(args, keys, given, stamps)
+            else:
+                known = self.short[0]
+                for value in args:
+                    kind = type(value)
+                    if kind is Tensor or kind in PLAIN:
+                        seen = known(id(value))
+                        if seen is not None and seen() is value and seen.version == value._version:
+                            given.append(seen.meta)
+                        else:
+                            given.append(self.table.describe(value))
+                    elif kind in ATOMS:
+                        given.append(value)
+                    else:
+                        given.append(self.look(value, keys, len(given)))
+        calls = self.calls
+        noted = NotedModule(name, path, self.depth, place, (*given,), keys, note)
+        self.open.append((noted, len(calls), stamps))
+        calls.append(noted)
         self.path = path
         self.depth += 1
         return noted
 
-    def leave(self, noted: Noted, result: object, error: BaseException | None) -> None:
+    def leave(self, noted: NotedModule, result: object, error: BaseException | None) -> None:
         """It ends, and with it what it left open inside: a `KeyboardInterrupt` passes hooks by."""
         inner, at, stamps = self.open.pop()
         while inner is not noted:
@@ -92,13 +111,18 @@ class Recorder:
         if error is not None:
             noted.error = said(error)
             return
-        moved = self.table.moved(stamps)
-        if moved or (self.writes and self.writes[-1][0] > at):
-            storages = {storage for _, storage in takewhile(lambda write: write[0] > at, reversed(self.writes))}
-            noted.written = tuple(
-                [seen.number or 0 for seen, *_ in stamps if seen in moved or seen.storage in storages]
-            )
-        noted.result = self.seen(result)
+        if stamps or (self.writes and self.writes[-1][0] > at):
+            noted.written = self.written_within(noted, at, stamps)
+        with DisableTorchFunction():
+            noted.result = self.seen(result)
+
+    def written_within(self, noted: NotedModule, at: int, stamps: list[Stamp]) -> tuple[int, ...]:
+        """The numbers of those of its arguments that a module changed: by their versions, or by calls inside of it."""
+        storages = {storage for _, storage in takewhile(lambda write: write[0] > at, reversed(self.writes))}
+        with DisableTorchFunction():
+            moved = self.table.moved([stamp for stamp in stamps if stamp[2] is not None])
+        found = [seen for seen in tensors_in(noted.given) if seen in moved or seen.storage in storages]
+        return tuple([seen.number or 0 for seen in found])
 
     # A function, or an op
 
@@ -106,34 +130,20 @@ class Recorder:
         self, what: Function, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any, frame: FrameType | None
     ) -> Any:
         """Run it; keep it if a tensor came of it or was changed by it, if it failed, or if others ran inside."""
-        known, refs, versions = self.known, self.refs, self.versions
         calls, depth, path = self.calls, self.depth, self.path
-        is_pure, keys, values = what.is_pure, INDEX, args
+        keys, values = INDEX, args
         if kwargs:
-            is_pure = is_pure and "out" not in kwargs and not kwargs.get("inplace")
             keys, values = keys_of(keys, args, kwargs), (*args, *kwargs.values())
         stamps: list[Stamp] = []
-        given = [*values]
-        if is_pure:
-            for at in PLACES_TO_LOOK[tuple(map(type, values))]:
-                value = values[at]
-                key = id(value)
-                seen = known.get(key)
-                if seen is None or refs[key]() is not value or versions[key] != value._version:
-                    seen = self.look(value, keys, at)
-                given[at] = seen
-        else:
-            given.clear()
-            self.take(values, keys, given, stamps)
+        given: list[Any] = []
+        self.take(values, keys, given, stamps)
         place = PLACES.place(frame)
         at = len(calls)
         self.depth = depth + 1
         try:
             result = function(*args, **kwargs) if kwargs else function(*args)
         except BaseException as error:
-            calls.insert(
-                at, Noted(what.kind, what.name, path, depth, place, tuple(given), None, keys, NONE, said(error))
-            )
+            calls.insert(at, (what, path, depth, place, (*given,), None, keys, NONE, said(error)))
             raise
         finally:
             self.depth = depth
@@ -142,17 +152,9 @@ class Recorder:
             written = changed_by(what.changes, given, keys)
         elif stamps and (moved := self.table.moved(stamps)):
             written = self.written(what, given, keys, stamps, moved)
-        if type(result) is torch.Tensor:
-            key = id(result)
-            seen = known.get(key)
-            if seen is None or refs[key]() is not result:
-                seen = self.read(result)
-            elif versions[key] != result._version:
-                seen = self.read(result, seen.number)
-        else:
-            seen = self.seen(result)
+        seen = self.seen(result)
         if seen is not None or written or len(calls) > at:
-            calls.insert(at, Noted(what.kind, what.name, path, depth, place, tuple(given), seen, keys, written))
+            calls.insert(at, (what, path, depth, place, (*given,), seen, keys, written, None))
         return result
 
     def written(
@@ -183,31 +185,27 @@ class Recorder:
 
     def take(self, values: Sequence[Any], keys: tuple[str, ...], given: list[Any], stamps: list[Stamp]) -> None:
         """Look at the arguments before the call; to `stamps` is added what tells later whether they have changed."""
-        known, refs, versions = self.known, self.refs, self.versions
+        describe, stamp = self.table.describe, self.table.stamp
         for value in values:
             if type(value) in PLAIN:
-                key = id(value)
-                seen = known.get(key)
-                if seen is None or refs[key]() is not value or versions[key] != value._version:
-                    seen = self.table.describe(value)
+                seen = describe(value)
                 given.append(seen)
-                stamps.append((seen, key, versions[key] if key in known else None))
+                stamps.append(stamp(seen, id(value)))
             elif type(value) in ATOMS:
                 given.append(value)
             else:
                 structure = self.look(value, keys, len(given))
                 given.append(structure)
                 if type(structure) is Structure:
-                    stamps += [(seen, k, versions[k] if k in known else None) for _, seen, k in structure.tensors]
+                    stamps += [stamp(seen, key) for _, seen, key in structure.tensors]
 
     def look(self, value: Any, keys: tuple[str, ...], at: int) -> Any:
         """An argument that is no atom, nor a tensor that is known."""
         kind = type(value)
-        if kind in PLAIN:
-            return self.table.describe(value)
         if kind in FLAT and len(value) <= MOST_WRITTEN and ARGUMENTS.issuperset(map(type, value)):
-            return value
-        return self.structure(value, keys[at] if at < len(keys) else str(at))
+            return tuple(value)
+        with DisableTorchFunction():
+            return self.structure(value, keys[at] if at < len(keys) else str(at))
 
     def structure(self, value: Any, key: str) -> Structure:
         describe = self.table.describe
@@ -243,6 +241,14 @@ def writes_first(name: str, given: Sequence[Any], keys: tuple[str, ...]) -> bool
     """Whether a function changes its first tensor, by torch's way of naming: for tensors without a version."""
     in_place = name in IN_PLACE or (name.endswith("_") and not name.endswith("__"))
     return in_place or ("inplace" in keys and given[keys.index("inplace")] is True)
+
+
+def tensors_in(given: Sequence[Any]) -> Iterator[TensorMeta]:
+    for seen in given:
+        if type(seen) is TensorMeta:
+            yield seen
+        elif type(seen) is Structure:
+            yield from (inner for _, inner, _ in seen.tensors)
 
 
 def changed_by(changes: frozenset[str], given: Sequence[Any], keys: tuple[str, ...]) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-__all__ = ["CallSlot"]
+__all__ = ["Around", "CallSlot"]
 
 
 Around = Callable[[nn.Module, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
@@ -31,17 +31,19 @@ class CallSlot:
         return self.around(self.module, self.inner or self.module._call_impl, args, kwargs)
 
     def __enter__(self) -> CallSlot:
-        self.inner = self.module.__dict__.get("_compiled_call_impl")
-        self.module.__dict__["_compiled_call_impl"] = self
+        attributes = self.module.__dict__
+        self.inner = attributes.get("_compiled_call_impl")
+        attributes["_compiled_call_impl"] = self
         return self
 
     def __exit__(self, *_: object) -> None:
         """Take this slot out; others may have been put around it since, and stay."""
-        outer = self.module.__dict__.get("_compiled_call_impl")
+        attributes = self.module.__dict__
+        outer = attributes.get("_compiled_call_impl")
         if outer is self and self.inner is None:
-            del self.module.__dict__["_compiled_call_impl"]
+            del attributes["_compiled_call_impl"]
         elif outer is self:
-            self.module.__dict__["_compiled_call_impl"] = self.inner
+            attributes["_compiled_call_impl"] = self.inner
         else:  # and if the module was compiled since, none of the chain is left
             while isinstance(outer, CallSlot) and outer.inner is not self:
                 outer = outer.inner

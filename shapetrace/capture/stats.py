@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from ..records import Record, records
 from ..schema import Call, Stats, TensorMeta, Trace
 from .listener import Listener
-from .noted import Noted
+from .noted import NotedModule
 
 __all__ = ["StatsRecorder", "stats_of", "with_stats"]
 
@@ -37,7 +37,7 @@ class StatsRecorder(Listener):
 
     def enter(
         self, name: str, path: str, place: Any, keys: tuple[str, ...], args: Any, kwargs: Any, note: Any
-    ) -> Noted:
+    ) -> NotedModule:
         if self.depth == 0:
             self.tell((*args, *kwargs.values()))
         return super().enter(name, path, place, keys, args, kwargs, note)

@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import count
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
 import torch
+from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ..schema import TensorMeta
@@ -24,7 +25,7 @@ __all__ = ["PLAIN", "Numbers", "Stamp", "TensorTable"]
 
 T = TypeVar("T")
 
-PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, FakeTensor})
+PLAIN = frozenset({Tensor, torch.nn.Parameter, FakeTensor})
 """The classes whose attributes can be read without running anyone's `__torch_function__`."""
 
 
@@ -32,22 +33,33 @@ Stamp = tuple[TensorMeta, int, "int | None"]
 """A tensor as it was seen, its `id`, and its version then: None where no change can be told by it."""
 
 
-class TensorTable:
-    """The tensors of one trace. `names` gives the `id` of a parameter or buffer a reference and its dotted name.
+class Known(ref[Any]):
+    """Whose `id` it is: what is known by an `id` may be of a tensor that is gone, and then it is None that this gives.
 
-    known      what was read last of each tensor, by its `id`
-    refs       whose `id` that is: without a look at it, what is known may be of a tensor that is gone
-    versions   the version of it that was read
-    odd        the numbers of those that have no version, or that only code of a subclass could ask for it: they are
-               read each time
+    meta      what was read last of the tensor
+    version   the version of it that was read
+    """
+
+    __slots__ = ("meta", "version")
+
+    meta: TensorMeta
+    version: int
+
+    if TYPE_CHECKING:
+
+        def __call__(self) -> Any: ...
+
+
+class TensorTable:
+    """The tensors of one trace, by their `id`. `names` gives that of a parameter or buffer a reference and its name.
+
+    odd   those that have no version, or that only code of a subclass could ask for it: they are read each time
     """
 
     def __init__(self, names: Mapping[int, tuple[Callable[[], Any], str]]) -> None:
         self.names = names
-        self.known: dict[int, TensorMeta] = {}
-        self.versions: dict[int, int] = {}
-        self.odd: dict[int, int] = {}
-        self.refs: dict[int, Callable[[], Any]] = {}
+        self.known: dict[int, Known] = {}
+        self.odd: dict[int, Known] = {}
         self.storages: dict[int, int] = {}
         self.count = count().__next__
 
@@ -56,13 +68,13 @@ class TensorTable:
 
     def describe(self, tensor: Any) -> TensorMeta:
         """What `tensor` is now. It is read again only if its version moved: each change of its form moves it."""
-        key = id(tensor)
-        meta = self.known.get(key)
-        if meta is None or self.refs[key]() is not tensor:
-            return self.read(tensor)
-        if self.versions[key] == tensor._version:
-            return meta
-        return self.read(tensor, meta.number)
+        known = self.known.get(id(tensor))
+        if known is not None and known() is tensor and known.version == tensor._version:
+            return known.meta
+        return self.read(tensor, self.number_of(tensor))
+
+    def stamp(self, meta: TensorMeta, key: int) -> Stamp:
+        return meta, key, self.known[key].version if key in self.known else None
 
     def moved(self, stamps: Iterable[Stamp]) -> list[TensorMeta]:
         """Which tensors have been written to since they were seen; and those of which no version tells it."""
@@ -71,66 +83,68 @@ class TensorTable:
             if version is None:
                 found.append(seen)
                 continue
-            tensor = self.refs[key]()
-            if tensor is not None and tensor._version != version and self.known[key].number == seen.number:
+            known = self.known.get(key)
+            tensor: Any = None if known is None else known()
+            if (
+                known is not None
+                and tensor is not None
+                and tensor._version != version
+                and known.meta.number == seen.number
+            ):
                 found.append(seen)
                 self.describe(tensor)
         return found
 
-    def number_of(self, tensor: torch.Tensor) -> int | None:
+    def number_of(self, tensor: Tensor) -> int | None:
         """Its number, if this very tensor was seen."""
-        key = id(tensor)
-        if key not in self.refs or self.refs[key]() is not tensor:
-            return None
-        return self.known[key].number if key in self.known else self.odd[key]
+        found = number_in(self.known, tensor)
+        return number_in(self.odd, tensor) if found is None else found
 
     def living(self) -> Numbers:
         """What `number_of` needs of the tensors that still live, to be kept when the table goes."""
-        living = ((key, whose, whose()) for key, whose in self.refs.items())
-        return Numbers({key: (whose, self.number_of(tensor)) for key, whose, tensor in living if tensor is not None})
+        tables = (self.odd, self.known) if self.odd else (self.known,)
+        return Numbers({key: known for table in tables for key, known in table.items() if known() is not None})
 
-    def forget(self, tensor: torch.Tensor) -> None:
+    def forget(self, tensor: Tensor) -> None:
         """Read `tensor` anew: its form was changed without its version (`x.data = y`)."""
-        key = id(tensor)
-        if key in self.known and self.refs[key]() is tensor:
-            self.read(tensor, self.known[key].number)
+        number = self.number_of(tensor)
+        if number is not None:
+            self.read(tensor, number)
 
     def read(self, tensor: Any, number: int | None = None) -> TensorMeta:
         """Read a tensor that was not known, or whose form may have changed."""
-        key = id(tensor)
+        key, kind = id(tensor), type(tensor)
+        known = Known(tensor)
         if number is None:
-            number = self.count() if not self.odd else self._number(tensor)
-        self.refs[key] = ref(tensor)
-        kind, meta = type(tensor), None
-        if kind in PLAIN:
-            try:
-                storage = tensor.untyped_storage()
-                storages = self.storages
-                memory = storages.get(storage._cdata)
-                if memory is None:
-                    memory = storages[storage._weak_ref()] = len(storages)
-                device = tensor.fake_device if kind is FakeTensor else tensor.device  # the short way to it
-                make = FORMS[tensor.shape, tensor.stride(), tensor.dtype, device]
-                if key not in self.names and kind is torch.Tensor:
-                    meta = make(tensor.storage_offset(), number, memory)
-                else:
-                    kind_name = None if kind is torch.Tensor or is_fake_result(tensor) else "Parameter"
-                    meta = make(tensor.storage_offset(), number, memory, self._name(tensor), kind_name)
-                self.versions[key] = tensor._version
-                self.known[key] = meta
-                return meta
-            except (RuntimeError, TypeError):  # no storage, no stride, no version, or a size that is no number
-                pass
+            number = self.count()
+        try:
+            if kind is not Tensor and kind not in PLAIN:
+                raise TypeError
+            storages, storage = self.storages, tensor.untyped_storage()
+            memory = storages.get(storage._cdata)
+            if memory is None:
+                memory = storages[storage._weak_ref()] = len(storages)
+            if kind is FakeTensor:
+                form = tensor.shape, tensor.stride(), tensor.dtype, tensor.fake_device  # the short way to it
+            else:
+                form = tensor.shape, tensor.stride(), tensor.dtype, tensor.is_cpu or tensor.device
+            make = FORMS.get(form) or made(form)
+            if kind is Tensor and key not in self.names:
+                known.meta = make(tensor.storage_offset(), number, memory)
+            else:
+                kind_name = None if kind is Tensor or is_fake_result(tensor) else "Parameter"
+                known.meta = make(tensor.storage_offset(), number, memory, self._name(tensor), kind_name)
+            known.version = tensor._version
+            self.known[key] = known
+            return known.meta
+        except (RuntimeError, TypeError):  # no storage, no stride, no version, or a size that is no number
+            pass
+        if not hasattr(known, "meta"):
+            with torch._C.DisableTorchFunctionSubclass():
+                known.meta = self._read(tensor, number)
         self.known.pop(key, None)
-        self.odd[key] = number
-        if meta is not None:
-            return meta
-        with torch._C.DisableTorchFunctionSubclass():
-            return self._read(tensor, number)
-
-    def _number(self, tensor: Any) -> int:
-        key = id(tensor)
-        return self.odd[key] if key in self.odd and self.refs[key]() is tensor else self.count()
+        self.odd[key] = known
+        return known.meta
 
     def _read(self, tensor: Any, number: int | None) -> TensorMeta:
         """For tensors that lack a storage, a stride or even a shape: sparse, nested, quantised, functorch's, lazy."""
@@ -150,15 +164,15 @@ class TensorTable:
             number=number,
             storage=attempt(lambda: self._storage(tensor)),
             name=self._name(tensor),
-            kind=None if type(tensor) is torch.Tensor else type(tensor).__name__,
+            kind=None if type(tensor) is Tensor else type(tensor).__name__,
         )
 
-    def _name(self, tensor: torch.Tensor) -> str | None:
+    def _name(self, tensor: Tensor) -> str | None:
         """Its dotted name; another tensor may have got the `id` of a buffer that the forward replaced."""
         whose, name = self.names.get(id(tensor), (lambda: None, None))
         return name if whose() is tensor else None
 
-    def _storage(self, tensor: torch.Tensor) -> int:
+    def _storage(self, tensor: Tensor) -> int:
         """The number of its storage. A weak reference of torch's own holds the address, not the memory."""
         storage: Any = tensor.untyped_storage()
         if storage._cdata not in self.storages:
@@ -166,12 +180,16 @@ class TensorTable:
         return self.storages[storage._cdata]
 
 
-class Numbers(dict[int, tuple[Callable[[], Any], int | None]]):
-    """`id` of a tensor -> a weak reference to it, and its number."""
+class Numbers(dict[int, Known]):
+    """The tensors that lived when their trace was complete, by their `id`."""
 
-    def number_of(self, tensor: torch.Tensor) -> int | None:
-        whose, number = self.get(id(tensor), (lambda: None, None))
-        return number if whose() is tensor else None
+    def number_of(self, tensor: Tensor) -> int | None:
+        return number_in(self, tensor)
+
+
+def number_in(known: Mapping[int, Known], tensor: Tensor) -> int | None:
+    found = known.get(id(tensor))
+    return None if found is None or found() is not tensor else found.meta.number
 
 
 class Words(dict[object, str]):
@@ -182,29 +200,33 @@ class Words(dict[object, str]):
         return word
 
 
-def is_fake_result(tensor: torch.Tensor) -> bool:
+def is_fake_result(tensor: Tensor) -> bool:
     return type(tensor) is FakeTensor and not isinstance(tensor, torch.nn.Parameter)
 
 
 WORDS = Words()
 
 
-class Forms(dict[tuple[Any, ...], Callable[..., TensorMeta]]):
-    """What makes the data of a tensor of some shape, stride, dtype and device. There are few of them in a model."""
+Form = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, "torch.device | bool"]
+"""Shape, stride, dtype and device. In place of the device of the CPU stands True, which costs less to ask for than a
+device, and to compare."""
 
-    MOST = 4096
+FORMS: dict[Form, Callable[..., TensorMeta]] = {}
+"""What makes the data of a tensor of some form. There are few of them in a model."""
 
-    def __missing__(self, form: tuple[Any, ...]) -> Callable[..., TensorMeta]:
-        shape, stride, dtype, device = form
-        if len(self) >= self.MOST:
-            self.clear()
-        make = self[form] = partial(
-            TensorMeta, tuple(shape), stride, WORDS[dtype], WORDS[device], "strided", is_contiguous(shape, stride)
-        )
-        return make
+MOST_FORMS = 4096
 
 
-FORMS = Forms()
+def made(form: Form) -> Callable[..., TensorMeta]:
+    """What makes the data of a tensor of a form that was not met yet."""
+    shape, stride, dtype, device = form
+    if len(FORMS) >= MOST_FORMS:
+        FORMS.clear()
+    where = "cpu" if device is True else WORDS[device]
+    make = FORMS[form] = partial(
+        TensorMeta, tuple(shape), stride, WORDS[dtype], where, "strided", is_contiguous(shape, stride)
+    )
+    return make
 
 
 def is_contiguous(shape: Iterable[int], stride: Iterable[int]) -> bool:

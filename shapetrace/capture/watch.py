@@ -43,8 +43,11 @@ class Watch:
         self.model = model
         self.detail = detail
         self.recorder = recorder or (StatsRecorder() if detail.stats else Recorder())
+        self.recorder.is_blind = not detail.functions
         self.hooks = HookRegistry(model, self.recorder, self.aside)
-        self.functions = FunctionCalls(self.recorder, materialise=detail.materialise) if detail.functions else None
+        self.functions: FunctionCalls | None = None
+        if detail.functions:
+            self.functions = FunctionCalls(self.recorder, materialise=detail.materialise, ops=detail.ops)
         self.ops = OpCalls(self.recorder) if detail.ops else None
         self.lifetime = ExitStack()
         self.seen_forward = False
