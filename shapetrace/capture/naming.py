@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import msgspec
@@ -26,7 +27,7 @@ from .probe import Probes, Recording, Sizes, Source, probe
 from .rebuild import letters_of, rebuilt
 from .recorder import said
 from .undisturbed import undisturbed
-from .weightless import Weightless, mode_of, within
+from .weightless import Weightless, building, mode_of, within
 
 __all__ = ["Naming", "Sourcing", "declared"]
 
@@ -122,7 +123,7 @@ class Naming:
         layers = layers_of(trace)
         depths = [None] if layers is None else [(trace, layers), None]
         reasons: list[str] = []
-        for make in (*self.sources, self.configured, self.copied):
+        for make in (*self.sources, self.configured_lightly, self.configured, self.copied):
             source = make(self.given)
             if source is None:
                 continue
@@ -138,26 +139,44 @@ class Naming:
 
     def configured(self, given: Given) -> Source | None:
         """From the configuration that the model carries."""
+        around = within(self.model)
+        return self.built(given, lambda: around, lambda: copied(self.model, self.before), around)
+
+    def configured_lightly(self, given: Given) -> Source | None:
+        """So, but weightless: to draw the weights of a large one takes longer than to run it."""
+        if not self.is_heavy():
+            return None
+        mode = Weightless()
+        return self.built(given, lambda: building(mode), lambda: weightless(self.model, mode, self.before), mode)
+
+    def built(
+        self,
+        given: Given,
+        builds: Callable[[], AbstractContextManager[object]],
+        copy: Callable[[], nn.Module],
+        runs: AbstractContextManager[object],
+    ) -> Source | None:
         letters = letters_of(self.model)
         if not letters:
             return None
         if "C" in letters:
             letters.setdefault("F", 4 * letters["C"])  # where it is left open; no dim has it if it is not so
 
-        around = within(self.model)
-
         def build(new: Sizes) -> tuple[nn.Module, Given]:
-            with around:
-                return rebuilt(self.model, letters, new) if new else copied(self.model, self.before), given
+            with builds():
+                return rebuilt(self.model, letters, new) if new else copy(), given
 
-        return Source(given, letters, build, within=around)
+        return Source(given, letters, build, within=runs)
 
     def copied(self, given: Given) -> Source:
         """As it is, in a copy: its own axes stay as they are."""
-        if mode_of(self.model) is not None or not is_large(self.model):
+        if not self.is_heavy():
             return Source(given, {}, lambda _: (copied(self.model, self.before), given), within=within(self.model))
         mode = Weightless()
         return Source(given, {}, lambda _: (weightless(self.model, mode, self.before), given), within=mode)
+
+    def is_heavy(self) -> bool:
+        return mode_of(self.model) is None and is_large(self.model)
 
 
 def declared(axes: bool | str | None) -> dict[str, int]:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorConverter, FakeTensorMode
 
 from .copied import weightless
 
-__all__ = ["Weightless", "mode_of", "runnable", "within"]
+__all__ = ["Weightless", "building", "mode_of", "runnable", "within"]
 
 MOST = 1 << 22
 """Elements of a tensor that is computed in earnest."""
@@ -35,6 +35,7 @@ class Weightless(FakeTensorMode):
 
     def __init__(self) -> None:
         super().__init__(allow_non_fake_inputs=True)
+        self.fake_tensor_converter = Forgetful()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is DEVICE and type(args[0]) is FakeTensor:
@@ -52,10 +53,37 @@ class Weightless(FakeTensorMode):
             return func(*lower, **kwargs).to(args[0].dtype)
 
 
+class Forgetful(FakeTensorConverter):
+    """Refers to no result weakly: a module whose parameters anything refers to so cannot be converted, by `half()`."""
+
+    def set_tensor_memo(self, t: Any, v: Any) -> None: ...
+
+
 Weightless.__torch_dispatch__ = getattr(  # type: ignore[method-assign]
     Weightless.__torch_dispatch__, "__wrapped__", Weightless.__torch_dispatch__
 )
 """As it was written: torch has put around it what keeps its compiler away, and takes a third of the time."""
+
+
+@contextmanager
+def building(mode: Weightless | None) -> Iterator[None]:
+    """While it is active a model is built weightless, if there is a mode to build it in.
+
+    torch draws from a normal distribution that is cut off until nothing lies outside: there is nothing to look at.
+    """
+    if mode is None:
+        yield
+        return
+    init: Any = nn.init
+    drawn = init._no_grad_trunc_normal_
+    init._no_grad_trunc_normal_ = lambda tensor, *args, **kwargs: (
+        tensor if isinstance(tensor, FakeTensor) else drawn(tensor, *args, **kwargs)
+    )
+    try:
+        with mode:
+            yield
+    finally:
+        init._no_grad_trunc_normal_ = drawn
 
 
 def is_float(value: object) -> bool:

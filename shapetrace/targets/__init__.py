@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..errors import TargetError
+from ..errors import ShapetraceError, TargetError
 from ..letters import in_order, sizes_in
 from ..schema import Trace
 from . import files, hf, modules, registry, vision
@@ -105,6 +105,10 @@ def record(request: Request) -> Trace:
             if place.instead is None:
                 raise first from first.__cause__
             place = place.instead()
+        except ShapetraceError:
+            if first is None:
+                raise
+            raise first from first.__cause__  # what was to be run instead cannot even be built
         else:
             return noted(found, place, first)
 
@@ -112,11 +116,19 @@ def record(request: Request) -> Trace:
 def noted(found: Trace, place: Place, instead_of: Raised | None) -> Trace:
     if not place.note or instead_of is None:
         return found
+    return msgspec.structs.replace(found, notes=(*found.notes, place.note.format(reason=reason(instead_of))))
+
+
+def reason(raised: Raised) -> str:
+    """Why a forward did not go on, in a word."""
+    from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+
     from .tensors import first_line
 
-    cause = instead_of.__cause__
-    reason = f"{type(cause).__name__}: {first_line(cause)}" if cause is not None else str(instead_of)
-    return msgspec.structs.replace(found, notes=(*found.notes, place.note.format(reason=reason)))
+    cause = raised.__cause__
+    if isinstance(cause, DataDependentOutputException | DynamicOutputShapeException):
+        return f"it looks at what it computes ({cause.func}), and without weights there is nothing to see"
+    return f"{type(cause).__name__}: {first_line(cause)}" if cause is not None else str(raised)
 
 
 def asked(request: Request) -> tuple[list[Spec], Place, tuple[str, ...]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext
 from inspect import BoundArguments, Signature
 from typing import Any
 
@@ -13,7 +12,7 @@ import torch
 from torch import nn
 
 from ..capture.copied import weightless
-from ..capture.weightless import Weightless, mode_of
+from ..capture.weightless import Weightless, building, mode_of
 from ..errors import TargetError
 from .blame import blame
 from .devices import moved
@@ -77,15 +76,15 @@ def make(
     letters = {**sizes(bound), **named}
     letters |= declare(specs, letters)
 
-    around = Weightless() if way.weightless and not place.weightless else nullcontext()
+    mode = Weightless() if way.weightless and not place.weightless else None
 
     def made(arguments: BoundArguments, letters: Mapping[str, int]) -> tuple[nn.Module, Any, Any]:
         torch.manual_seed(seed)
-        with around:
+        with building(mode):
             whole = loaded if isinstance(loaded, nn.Module) else build(place, loaded, arguments)
         model, args, kwargs = parts(place.target, whole)
-        if isinstance(around, Weightless) and mode_of(model) is None:  # it was made before, or keeps to itself how
-            model = weightless(model, around)
+        if mode is not None and mode_of(model) is None:  # it was made before, or keeps to itself how
+            model = weightless(model, mode)
         if not args and not kwargs:
             args, kwargs = inputs(model, specs, letters)
         elif specs:

@@ -6,7 +6,6 @@ What its builder takes are options: `--num-classes 10`, or `--set num_classes=10
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -73,7 +72,9 @@ def torchvision(target: str, name: str, way: Way) -> Place:
 
 def find(target: str, name: str, way: Way, library: Library, reason: bool = False) -> Place:
     if find_spec(library.name) is None:
-        raise TargetError(f"{target}: this needs {library.name}, which is not installed: pip install {library.name}")
+        raise TargetError(
+            f"{target}: this needs {library.name}, which is not installed: pip install 'shapetrace[{library.name}]'"
+        )
     is_real = reason or way.weightless is False
     return Place(
         target,
@@ -88,17 +89,17 @@ def find(target: str, name: str, way: Way, library: Library, reason: bool = Fals
 def builder(target: str, name: str, way: Way, library: Library, is_real: bool) -> Callable[..., object]:
     import torch
 
-    from ..capture.weightless import Weightless
+    from ..capture.weightless import Weightless, building
 
     with blame(f"{target}: {library.name} raised this while it was imported"):
         known = library.names()
     if name not in known:
         raise TargetError(f"{target}: {library.name} has no model {name!r}{hint(name, known)}")
-    mode: AbstractContextManager[object] = nullcontext() if is_real else Weightless()
+    mode = None if is_real else Weightless()
     changes = dict(change(text) for text in way.changes)
 
     def build(B: int = 2, **options: Any) -> object:
-        with mode:
+        with building(mode):
             model = library.make(name, **changes, **options).eval()
         images = [torch.randn(B, *sizes) for sizes in library.images(name, model)]
         is_list = ".detection" in type(model).__module__

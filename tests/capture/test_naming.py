@@ -212,6 +212,26 @@ def test_a_large_model_is_run_again_without_its_weights(monkeypatch: pytest.Monk
     assert kinds == {"Tensor", "FakeTensor"}
 
 
+def test_a_large_model_is_built_again_without_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shapetrace.capture.copied, "LARGE", 0)
+    kinds: list[str] = []
+
+    class Net(nn.Module):
+        def __init__(self, config: dict[str, int]) -> None:
+            super().__init__()
+            self.config = config
+            self.token = nn.Embedding(config["vocab_size"], config["hidden_size"])
+            nn.init.trunc_normal_(self.token.weight)
+            kinds.append(type(self.token.weight.data).__name__)
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.token(ids)
+
+    model = Net({"vocab_size": 9, "hidden_size": 8})
+    assert first(shapetrace.trace(model, IDS)) == [("B", "T"), ("B", "T", "C")]
+    assert kinds == ["Tensor", "FakeTensor", "FakeTensor"]
+
+
 def test_a_gradient_that_a_forward_asks_for_is_there_in_probes() -> None:
     model = Function(lambda net, x: torch.autograd.grad(net(x).sum(), x)[0], nn.Linear(8, 8))
     assert first(shapetrace.trace(model, torch.zeros(2, 8, requires_grad=True))) == [("B", 8), ("B", 8)]

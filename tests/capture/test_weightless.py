@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 import shapetrace
-from shapetrace.capture.weightless import Weightless, mode_of
+from shapetrace.capture.weightless import Weightless, building, mode_of
 
 
 class Looks(nn.Module):
@@ -51,6 +53,26 @@ def test_floats_have_no_memory_and_integers_are_what_they_are() -> None:
     assert isinstance(model.table.weight, FakeTensor)
     assert not isinstance(model.places, FakeTensor)
     assert shapetrace.trace(model, IDS).calls[0].outputs[""].shape == (2, 3, 1 << 40)
+
+
+def test_where_weights_are_drawn_until_they_fit_nothing_is_drawn() -> None:
+    def drawn() -> torch.Tensor:
+        return nn.init.trunc_normal_(nn.Linear(100, 100).weight, std=1.0, a=-0.5, b=0.5)
+
+    with building(Weightless()):
+        assert isinstance(drawn(), FakeTensor)
+    with building(None):
+        assert -0.5 <= drawn().min() < drawn().max() <= 0.5
+
+
+@pytest.mark.parametrize("convert", [nn.Module.half, nn.Module.float, lambda model: model.to(torch.bfloat16)])
+def test_a_module_can_be_converted_where_it_is_built(convert: Callable[[nn.Module], nn.Module]) -> None:
+    with Weightless():
+        model = convert(nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4)))
+    real = convert(nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4)))
+    assert [(p.dtype, type(p), p.requires_grad) for p in model.parameters()] == [
+        (p.dtype, FakeTensor, True) for p in real.parameters()
+    ]
 
 
 def test_a_parameter_is_called_one_and_its_results_are_tensors() -> None:

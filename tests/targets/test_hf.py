@@ -102,10 +102,27 @@ def test_fields_of_a_configuration_inside_are_written_with_dots() -> None:
     assert len(layers) == 3
 
 
-def test_a_model_that_looks_at_what_it_computes_runs_small_and_says_so() -> None:
-    found = traced("hf:reformer")
+MIXTURE = {
+    **LLAMA, "model_type": "longcat_flash", "num_layers": 1, "ffn_hidden_size": 96, "expert_ffn_hidden_size": 32,
+    "n_routed_experts": 4, "zero_expert_num": 2, "moe_topk": 2, "kv_lora_rank": 16, "q_lora_rank": 32,
+    "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "head_dim": 8,
+}  # fmt: skip
+"""It loops over the experts that its router has chosen."""
+
+
+def test_a_model_that_looks_at_what_it_computes_runs_small_and_says_so(config: Callable[..., str]) -> None:
+    found = traced(config(**MIXTURE))
     assert not found.weightless
-    assert found.notes == ("?",)
+    assert found.notes == (
+        "it looks at what it computes (aten.nonzero.default), and without weights there is nothing to see; "
+        "this is a small model in its place, which is not weightless",
+    )
+
+
+def test_where_it_must_be_weightless_that_is_an_error(config: Callable[..., str]) -> None:
+    with pytest.raises(ShapetraceError) as caught:
+        traced(config(**MIXTURE), weightless=True)
+    assert type(caught.value.__cause__).__name__ == "DynamicOutputShapeException"
 
 
 def test_weights_are_made_where_they_are_wanted() -> None:

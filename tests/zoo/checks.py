@@ -48,10 +48,13 @@ class Subject(NamedTuple):
 
 def subject(group: str, model_type: str) -> Subject:
     """Raises what the type raises where nobody traces it."""
-    sizes = Sizes()
-    found = specimen(group, model_type, sizes)
-    result, trace = found.trace()
-    return Subject(group, model_type, sizes, found, trace, result)
+    return traced(group, model_type, specimen(group, model_type, Sizes()))
+
+
+def traced(group: str, model_type: str, bare: Specimen) -> Subject:
+    """Of what has run at the first sizes, and nobody traced it."""
+    result, trace = bare.trace()
+    return Subject(group, model_type, Sizes(), bare, trace, result)
 
 
 def output(s: Subject) -> Verdict:

@@ -11,7 +11,9 @@ from typing import NamedTuple
 import torch
 
 from . import axes, checks
-from .checks import Subject, Verdict, first_line, subject
+from .checks import Subject, Verdict, first_line, traced
+from .sizes import Sizes
+from .specimens import specimen
 
 CHECKS: dict[str, Callable[[Subject], Verdict]] = {
     "output": checks.output,
@@ -22,8 +24,8 @@ CHECKS: dict[str, Callable[[Subject], Verdict]] = {
     "named": axes.named,
 }
 
-SECONDS = 180
-"""The most that a type may take."""
+SECONDS = 180.0
+"""Of the processor: the most that a type may take."""
 
 
 class Row(NamedTuple):
@@ -37,10 +39,19 @@ class Row(NamedTuple):
 
 def row(group: str, model_type: str, names: list[str]) -> Row:
     try:
-        found = subject(group, model_type)
+        bare = specimen(group, model_type, Sizes())
     except Exception as error:
         return Row(group, model_type, first_line(error), {})
+    try:
+        found = traced(group, model_type, bare)
+    except Exception as error:
+        return failed(group, model_type, names, f"raises where it is traced: {first_line(error)}")
     return Row(group, model_type, None, {name: verdict(name, found) for name in names})
+
+
+def failed(group: str, model_type: str, names: list[str], text: str) -> Row:
+    """Of what runs untraced, as far as is known."""
+    return Row(group, model_type, None, {name: Verdict(False, text) for name in names})
 
 
 def verdict(name: str, found: Subject) -> Verdict:
@@ -61,7 +72,7 @@ def rows(types: list[tuple[str, str]], names: list[str], jobs: int) -> Iterator[
             running[pid] = (group, model_type, pipe)
         pid, pipe, written = finished(running)
         group, model_type, _ = running.pop(pid)
-        yield written if written else Row(group, model_type, "the process died, or took too long", {})
+        yield written or failed(group, model_type, names, "the process died, or took too long")
 
 
 def begin(group: str, model_type: str, names: list[str]) -> tuple[int, int]:
@@ -71,7 +82,7 @@ def begin(group: str, model_type: str, names: list[str]) -> tuple[int, int]:
     if pid:
         os.close(write)
         return pid, read
-    signal.alarm(SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     torch.set_num_threads(1)
     with open(os.devnull, "w") as nowhere:  # some models print
         os.dup2(nowhere.fileno(), 1)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from shapetrace.schema import Call, TensorMeta, Trace
-from tests.zoo import axes, checks
+from tests.zoo import axes, checks, rows
 from tests.zoo.checks import Subject, Verdict
 from tests.zoo.sizes import Sizes
 from tests.zoo.specimens import Specimen
@@ -166,3 +166,15 @@ def test_dims_between_the_embedding_and_the_logits_are_counted() -> None:
 def test_where_nothing_is_named_nothing_is() -> None:
     assert axes.named(subject(traced({}, tensor(1), tensor(2)))) == Verdict(False, "0.0%", 0, 4)
     assert axes.law(subject(traced({}, tensor(1)))) == Verdict(None, "no axes")
+
+
+def test_what_runs_and_cannot_be_traced_is_no_type_that_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def raises(self: Specimen) -> Any:
+        raise RuntimeError("no trace")
+
+    monkeypatch.setattr(Specimen, "trace", raises)
+    monkeypatch.setattr(rows, "specimen", lambda *_: Specimen(nn.Identity(), {}))  # type: ignore[arg-type]
+    found = rows.row("causal", "ours", ["output"])
+    assert (found.reason, found.verdicts) == (
+        None, {"output": Verdict(False, "raises where it is traced: RuntimeError: no trace")}
+    )  # fmt: skip

@@ -7,7 +7,7 @@ one that looks at values that it computes, and so cannot be, a small one runs in
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from importlib.util import find_spec
 from inspect import Parameter, Signature
 from typing import Any
@@ -70,7 +70,7 @@ def place(wanted: Wanted) -> Place:
 
 def builder(wanted: Wanted) -> Callable[..., object]:
     """What gives the model and its inputs; the letters that its configuration and its inputs have are its options."""
-    from ...capture.weightless import Weightless
+    from ...capture.weightless import Weightless, building
     from .classes import class_for
     from .configs import Recipe
     from .inputs import inputs, lengths
@@ -82,12 +82,12 @@ def builder(wanted: Wanted) -> Callable[..., object]:
         recipe = small(recipe)
     fixed = lengths(kind, recipe.config())
     is_real = wanted.reduced or wanted.way.weightless is False
-    mode: AbstractContextManager[object] = nullcontext() if is_real else Weightless()
+    mode = None if is_real else Weightless()
 
     def build(**letters: int | None) -> object:
         own = {letter: size for letter, size in letters.items() if letter not in fixed and size is not None}
         config = recipe.config(own)
-        with mode:
+        with building(mode):
             model = made(kind, config, is_real)
         sizes = {letter: letters.get(letter) or size for letter, size in fixed.items()}
         given = inputs(model, sizes)

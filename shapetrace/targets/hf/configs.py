@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
+from ...capture.rebuild import attribute
 from ...errors import TargetError
 from ...letters import letters_of_names
 from ..options import literal
@@ -65,7 +66,7 @@ class Recipe(msgspec.Struct, frozen=True):
                     f"{self.target}: --set {change}: there is no field {step!r} in {where}"
                     f"{': it is ' + ' and '.join(inside) if inside else near}"
                 )
-            holder = holder.get(step) if isinstance(holder, dict) else getattr(holder, step, None)
+            holder = holder.get(step) if isinstance(holder, dict) else attribute(holder, step)
         return self.having({(*way, name): literal(text.strip())})
 
     def having(self, fields: Mapping[Way, Any]) -> Recipe:
@@ -93,7 +94,7 @@ class Recipe(msgspec.Struct, frozen=True):
             letter
             for _, part in parts(self.config())
             for name, letter in letters_of_names(names_of(part)).items()
-            if letter not in OF_INPUT and (type(getattr(part, name, None)) is int or letter == "F")
+            if letter not in OF_INPUT and (type(attribute(part, name)) is int or letter == "F")
         }
         return [letter for letter in "CHDGFVL" if letter in found]
 

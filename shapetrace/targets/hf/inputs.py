@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...capture.rebuild import attribute
+
 __all__ = ["inputs", "lengths"]
 
 SIGNALS = ("pixel_values", "input_values", "input_features")
@@ -74,7 +76,7 @@ def smallest(model: Any) -> int:
     """The ids that there are."""
     from .configs import parts
 
-    found = (getattr(part, "vocab_size", None) for _, part in parts(model.config))
+    found = (attribute(part, "vocab_size") for _, part in parts(model.config))
     return min((size for size in found if type(size) is int and size > 1), default=RESERVED)
 
 
@@ -84,7 +86,7 @@ def field(config: Any, *names: str, default: int) -> int:
 
     for _, part in parts(config):
         for name in names:
-            value = getattr(part, name, None)
+            value = attribute(part, name)
             if isinstance(value, list | tuple) and value:
                 value = value[0]
             if type(value) is int:
@@ -95,7 +97,7 @@ def field(config: Any, *names: str, default: int) -> int:
 def pixels(model: Any, batch: int) -> dict[str, Tensor]:
     config = model.config
     side = field(config, "image_size", default=224)
-    sizes = getattr(config, "image_size", None)
+    sizes = attribute(config, "image_size")
     height, width = sizes if isinstance(sizes, list | tuple) and len(sizes) == 2 else (side, side)
     return {
         "pixel_values": floats(model, batch, field(config, "num_channels", "in_channels", default=3), height, width)
@@ -128,10 +130,18 @@ def floats(model: Any, *sizes: int) -> Tensor:
 
 def special(model: Any, batch: int, length: int) -> dict[str, Any]:
     """What some types ask for, and their signature does not tell."""
+    from .configs import parts
+
     config = model.config
     if config.model_type == "dia" and "decoder_input_ids" in takes(type(model)):  # nine streams of sound, last
         streams = config.decoder_config.num_channels
         return {"decoder_input_ids": ids(batch, length * streams, smallest(model)).view(batch, length, -1)}
+    books = [
+        part.num_codebooks for _, part in parts(config) if {"num_codebooks", "audio_channels"} <= vars(part).keys()
+    ]
+    if books:  # a row for each
+        name = "decoder_input_ids" if "decoder_input_ids" in takes(type(model)) else "input_ids"
+        return {name: ids(batch * books[0], length, smallest(model))}
     if config.model_type == "kyutai_speech_to_text":
         return {"input_ids": ids(batch, length * (config.num_codebooks + 1), smallest(model)).view(batch, length, -1)}
     return {}
