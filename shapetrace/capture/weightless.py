@@ -25,6 +25,8 @@ MOST = 1 << 22
 
 aten = torch.ops.aten
 DEVICE = torch.ops.prim.device.default
+GROUPED = aten._grouped_mm.default if hasattr(aten, "_grouped_mm") else None
+"""Since torch 2.8."""
 FACTORIES = frozenset({aten.zeros, aten.ones, aten.empty, aten.full, aten.randint, aten.randperm, aten.eye})
 STEPS = frozenset({aten.linspace, aten.logspace})
 """Made in earnest, though floats: a schedule of one number a layer, which the layers are built with."""
@@ -42,7 +44,7 @@ class Weightless(FakeTensorMode):
             return args[0].fake_device
         if FakeTensor not in types and is_earnest(func, args, kwargs or {}):
             return func(*args, **(kwargs or {}))
-        if func is aten._grouped_mm.default and args[0].dtype != torch.bfloat16:
+        if func is GROUPED and args[0].dtype != torch.bfloat16:
             return self.grouped(func, args, kwargs or {})
         return self.dispatch(func, types, args, kwargs or {})
 

@@ -123,6 +123,7 @@ def test_a_model_on_fake_tensors_is_watched_as_any() -> None:
     assert record.shape == (2, 16)
 
 
+@pytest.mark.skipif(not hasattr(torch, "_grouped_mm"), reason="torch multiplies experts in one call since 2.8")
 def test_experts_of_any_float_are_multiplied() -> None:
     with Weightless():
         found = torch._grouped_mm(torch.zeros(6, 16), torch.zeros(2, 16, 32), offs=torch.tensor([2, 6]).int())

@@ -14,9 +14,15 @@ from .joined import Joined
 
 __all__ = ["anchored"]
 
-WIDTHS = (("residual",), ("attn_out", "x"), ("norm", "ffn_out"), ("token_embedding", "position_embedding"))
-"""Roles of tensors whose last dim is the width of the model. The first that are there tell it: an embedding may be of
-another width, and be projected."""
+WIDTHS = (
+    (1, ("residual",)),
+    (1, ("attn_out", "x")),
+    (3, ("norm", "ffn_out")),
+    (1, ("token_embedding", "position_embedding")),
+)
+"""Roles of tensors, of so many dims at least, whose last dim is the width of the model. The first that are there tell
+it: an embedding may be of another width, and be projected; and what is pooled into [B, C] is as wide as its last stage.
+"""
 
 
 def anchored(
@@ -31,7 +37,7 @@ def anchored(
     found: dict[Dim, set[str]] = {}
     root = joined.dims.root
     lengths = lengths_of(joined)
-    width = next((dims for roles in WIDTHS if (dims := joined.last(*roles))), [])
+    width = next((dims for least, roles in WIDTHS if (dims := joined.last(*roles, least=least))), [])
     for letter, dims in (
         ("C", width),
         ("F", joined.last("ffn_hidden")),

@@ -51,9 +51,9 @@ class Joined:
     def rows(self, *roles: str) -> list[Row]:
         return [row for role in roles for row in self.roles.get(role, ())]
 
-    def last(self, *roles: str) -> list[Dim]:
-        """The last dims of the tensors of some roles, as far as they are plain numbers."""
-        return [row[-1] for row in self.rows(*roles) if row and self.is_open(row[-1])]
+    def last(self, *roles: str, least: int = 1) -> list[Dim]:
+        """The last dims of the tensors of some roles, which have so many at least, as far as they are plain numbers."""
+        return [row[-1] for row in self.rows(*roles) if len(row) >= least and self.is_open(row[-1])]
 
     def is_open(self, dim: Dim) -> bool:
         """Whether a letter is missing, and there is one to be found."""
