@@ -57,7 +57,7 @@ BUGS: dict[str, tuple[dict[str, Any], list[Edit], str]] = {
     "repeat against repeat_interleave": (
         {"G": 2, "H": 4, "C": 16},
         [("attention.py", "k = k.repeat_interleave(H // G, dim=1)", "k = k.repeat(1, H // G, 1, 1)")],
-        "blocks.0.attention.k · k [B, H, T, D]",
+        "blocks.0.attention.k [B, H, T, D]",
     ),
     "missing scale": (
         {},

@@ -41,7 +41,7 @@ LAYOUTS = words(
 """The same elements, one for one."""
 
 CASTS = words("to type type_as float half bfloat16 double to_copy cpu cuda")
-SHAPING = LAYOUTS | CASTS | words("expand expand_as repeat_interleave broadcast_to")
+SHAPING = LAYOUTS | CASTS | words("expand expand_as repeat repeat_interleave tile broadcast_to")
 PICKS = words("getitem gather index_select take_along_dim")
 PARTS = words("narrow select split chunk unbind split_with_sizes tensor_split slice") | PICKS - {"gather"}
 JOINS = words("cat concat concatenate stack")
