@@ -50,6 +50,24 @@ def test_a_mixture_of_experts_is_one_feed_forward_and_its_router_no_attention() 
     assert counts(trace) == dict.fromkeys(HEADS, 1)
 
 
+def test_a_norm_in_the_stream_makes_no_stream_of_the_norms_after_it() -> None:
+    class Normed(nn.Module):
+        """x = norm(x + f(x)) between two blocks that norm what they read."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.before, self.extra, self.after = Block(Gated()), nn.LayerNorm(8), Block(Gated())
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.after(self.extra(self.before(x)))
+
+    found = said(traced(Normed(), X))
+    assert "extra: residual" in found or "input: residual" in found
+    assert [line for line in found if "after.norm" in line] == [
+        line.replace("before.", "after.") for line in found if "before.norm" in line
+    ]
+
+
 def test_a_scan_beside_attention_is_part_of_the_stream_and_no_feed_forward() -> None:
     class Hybrid(nn.Module):
         def __init__(self) -> None:

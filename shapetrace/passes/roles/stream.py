@@ -65,9 +65,10 @@ def stream(flow: Flow, found: list[Attention]) -> Stream:
         if is_sum(node) and node.at not in within:
             go_on(made, node)
     outs = {base(branch.out).at for branch in made.branches}
+    added_to = {start.at for start in made.starts.values()}
     for node in flow.nodes:
         if node.norm_of is not None and node.at not in within and is_last_of_norm(node):
-            set_norm(made, node, node.norm_of, outs)
+            set_norm(made, node, node.norm_of, outs, added_to)
     return made
 
 
@@ -142,12 +143,12 @@ def go_on(made: Stream, total: Node) -> None:
         return
 
 
-def set_norm(made: Stream, node: Node, source: Node, outs: set[int]) -> None:
+def set_norm(made: Stream, node: Node, source: Node, outs: set[int], added_to: set[int]) -> None:
     """A norm of the stream, or of what is added to it. Behind the last post-LN sum it is the stream, as elsewhere."""
     if node.at in made.values:
         return
     start = made.starts.get(source.at)
-    if start is not None and made.goes_through(start):
+    if start is not None and made.goes_through(start) and source.at not in added_to:
         made.values[node.at] = node
     elif uncut(unscaled(source)).at in made.values or source.at in made.values or source.at in outs:
         made.norms[node.at] = node
