@@ -121,13 +121,18 @@ class Runs:
         )
 
     def alone(self, first: int) -> Iterator[tuple[Record | None, Record | None]]:
-        """What has no counterpart, between the first that diverges and what corresponds before it."""
+        """What has no counterpart: of what the first that diverges is made of, or just before it."""
         at = next(number for number, (a, b, *_) in enumerate(self.all) if a == first and b is not None)
         start = at
         while start and (self.all[start - 1][0] is None or self.all[start - 1][1] is None):
             start -= 1
-        for a, b, one, other in self.all[start:at]:
-            if (a is None) != (b is None):
+        _, _, before, after = self.all[at]
+        given = [{t.number for t in each.call.inputs.values()} - {None} if each else set() for each in (before, after)]
+        for place, (a, b, one, other) in enumerate(self.all[:at]):
+            alone = one if b is None else other
+            if (a is None) == (b is None) or alone is None:
+                continue
+            if place >= start or alone.tensor.number in given[a is None]:
                 yield one, other
 
 

@@ -64,6 +64,25 @@ def test_the_first_tensor_that_diverges_is_named_with_its_differences() -> None:
     )
 
 
+def test_what_the_first_that_diverges_is_made_of_and_the_other_side_has_not_is_told() -> None:
+    class Net(nn.Module):
+        def __init__(self, scale: float | None) -> None:
+            super().__init__()
+            self.linear, self.norm, self.scale = nn.Linear(4, 4), nn.LayerNorm(4, eps=0), scale
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = self.linear(x)
+            if self.scale is not None:
+                x = x * self.scale
+            normed = self.norm(x)
+            return x + normed
+
+    torch.manual_seed(0)
+    found = compare_values(Net(None), Net(3.0), torch.randn(2, 4), weights="copy")
+    assert found.first is not None
+    assert [(one and one.call.name, other and other.call.name) for one, other in found.alone] == [(None, "mul")]
+
+
 def test_steps_that_differ_and_come_to_the_same_are_no_divergence() -> None:
     found = compare_values(Net(), Split(), X)
     assert not found
