@@ -28,7 +28,7 @@ FIRST = "BPSTEKGHUZDRCFVJQMAN"
 """In which order letters stand in a formula: P+T, B·H, H·D."""
 
 MOST_FACTORS = 4
-LARGEST_FACTOR = 8
+LARGEST_FACTOR, LARGEST_SHARE = 8, 4
 LARGEST_OFFSET = 8
 """Beyond these a formula that fits does so by chance."""
 
@@ -136,7 +136,9 @@ Product = tuple[tuple[str, ...], Sizes]
 
 def is_likely(letters: tuple[str, ...], ratio: Fraction) -> bool:
     """Whether a ratio is none that fits by chance. Of heads there are no shares: what is H/2 may be H/G."""
-    return max(ratio.numerator, ratio.denominator) <= LARGEST_FACTOR and (ratio.denominator == 1 or "H" not in letters)
+    if ratio.numerator > LARGEST_FACTOR or ratio.denominator > LARGEST_SHARE:
+        return False
+    return ratio.denominator == 1 or "H" not in letters
 
 
 def word(letters: tuple[str, ...]) -> str:
