@@ -48,7 +48,11 @@ COMPILATIONS: dict[str, Callable[[], nn.Module]] = {
 
 
 @pytest.mark.parametrize("make", COMPILATIONS.values(), ids=COMPILATIONS)
-@pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace", "ignore:Graph break due to unsupported builtin")
+@pytest.mark.filterwarnings(
+    "ignore:Dynamo does not know how to trace",
+    "ignore:Graph break due to unsupported builtin",
+    "ignore:Pickle, copy, and deepcopy support will be removed",
+)
 def test_what_is_compiled_is_not_compiled_anew_for_other_sizes(make: Callable[[], nn.Module]) -> None:
     torch._dynamo.reset()
     model, x = make(), torch.zeros(2, 8)

@@ -360,10 +360,12 @@ CONFIGS: dict[str, tuple[str, str, dict[str, Any]]] = {
 def test_no_letter_contradicts_what_building_the_model_again_tells(name: str, implementation: str) -> None:
     transformers = pytest.importorskip("transformers")
     model, config, settings = CONFIGS[name]
-    if (name, implementation) == ("bloom", "sdpa"):
-        pytest.skip("it has none")
     built = getattr(transformers, config)(**settings, attn_implementation=implementation)
-    made = getattr(transformers, model)(built).eval()
+    try:
+        made = getattr(transformers, model)(built).eval()
+    except ValueError as error:
+        assert implementation == "sdpa"
+        pytest.skip(f"this transformers has none: {error}")
     kwargs: dict[str, Any] = {"input_ids": torch.arange(2 * 5).view(2, 5), "use_cache": False}
     if name == "t5":
         kwargs["decoder_input_ids"] = torch.arange(2 * 7).view(2, 7)
