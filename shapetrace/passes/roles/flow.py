@@ -219,7 +219,9 @@ def mark(node: Node) -> None:
     """What else a node is, beside what follows from its inputs."""
     name, inputs = node.name, node.inputs
     is_mixed = name in PRODUCTS or name in LINEARS or name == "softmax"
-    if name in TRIANGLES or (name in COMPARISONS and is_grid(node)):
+    if name in TRIANGLES:
+        node.is_causal = not node.is_causal  # of a triangle it is a band, which may see ahead
+    elif name in COMPARISONS and is_grid(node):
         node.is_causal = True
     elif node.is_causal and (is_mixed or name == "flip"):
         node.is_causal = False
