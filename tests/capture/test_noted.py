@@ -49,7 +49,7 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("context", [torch.no_grad, torch.enable_grad, torch.inference_mode])
 def test_the_short_way_tells_what_the_long_way_does(name: str, context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, args, kwargs = MODELS[name]()  # type: ignore[operator]
+    model, args, kwargs = MODELS[name]()
     with context():
         short = shapetrace.trace(model, *args, **kwargs, axes=False)
         monkeypatch.setattr(Recorder, "is_quick", False)

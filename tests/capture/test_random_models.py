@@ -75,7 +75,7 @@ def test_it_runs_to_the_bit_as_if_nobody_watched_and_what_is_left_is_a_record(
     traces = []
 
     def watched(model: nn.Module, x: Tensor) -> object:
-        tap = shapetrace.attach(model, axes=False, **options)  # type: ignore[arg-type]
+        tap = shapetrace.attach(model, axes=False, **options)
         try:
             with tap:
                 return model(x)
@@ -109,7 +109,7 @@ def traced(model: nn.Module, options: dict[str, bool], sizes: tuple[int, int] = 
     """The record, named, also of one that raises."""
     torch.manual_seed(2)
     try:
-        return shapetrace.trace(model, torch.randn(*sizes, WIDTH, dtype=torch.float64), **options)  # type: ignore[arg-type]
+        return shapetrace.trace(model, torch.randn(*sizes, WIDTH, dtype=torch.float64), **options)
     except BaseException as error:
         found = trace_of(error)
         assert found is not None

@@ -123,7 +123,7 @@ def test_what_a_probe_switches_is_switched_back() -> None:
             torch.set_default_dtype(torch.float64)
             warnings.simplefilter("error")
             logging.disable(logging.INFO)
-            sys.stdout = None  # type: ignore[assignment]
+            sys.stdout = None
             torch.manual_seed(7)
         return x * 2
 

@@ -197,7 +197,7 @@ LAID_OUT = TensorMeta((2, 8), (8, 1), number=0, storage=0)
 
 
 def one(tensor: TensorMeta, name: str = "add", **header: str) -> Trace:
-    return Trace("net", calls=(Call("function", "", name, 0, {"": "y"}, outputs={"": tensor}),), **header)  # type: ignore[arg-type]
+    return Trace("net", calls=(Call("function", "", name, 0, {"": "y"}, outputs={"": tensor}),), **header)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_a_tensor_that_is_not_where_its_model_is_differs_and_a_model_that_is_els
 
 def test_what_is_no_trace_is_refused() -> None:
     with pytest.raises(ShapetraceError, match=r"traces are compared, not str; shapetrace\.load reads one"):
-        compare(one(LAID_OUT), "gpt.jsonl")  # type: ignore[arg-type]
+        compare(one(LAID_OUT), "gpt.jsonl")
 
 
 def test_strides_memory_and_devices_are_compared_exactly_and_not_otherwise() -> None:

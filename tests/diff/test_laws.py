@@ -157,7 +157,7 @@ def test_another_shape_is_one_change_and_nothing_else(nodes: list[Node], data: s
 
 @pytest.mark.parametrize("name", ["gpt", "llama", "transformer", "encoder"])
 @pytest.mark.parametrize("other", ["gpt", "gqa", "postln", "rope", "nn.Transformer", "nn.MultiheadAttention"])
-def test_the_laws_hold_for_models(name: str, other: str, golden) -> None:  # type: ignore[no-untyped-def]
+def test_the_laws_hold_for_models(name: str, other: str, golden) -> None:
     before, after = golden(name), golden(other)
     assert bool(compare(before, after)) is (name != other)
     assert len([one for one, _ in pairs(before, after) if one is not None]) == len(list(records(before)))

@@ -22,7 +22,7 @@ IDS = torch.randint(9, (2, 4))
 
 
 def traced(model: nn.Module, *inputs: Tensor, **keywords: object) -> Trace:
-    return name_roles(shapetrace.trace(model, *inputs, **keywords))  # type: ignore[arg-type]
+    return name_roles(shapetrace.trace(model, *inputs, **keywords))
 
 
 def reference(name: str) -> Trace:
@@ -44,7 +44,7 @@ def kinds(trace: Trace) -> list[str]:
 
 
 def counts(trace: Trace) -> dict[str, int]:
-    return dict(Counter(found.role for found in records(trace) if found.role in HEADS))  # type: ignore[misc]
+    return dict(Counter(found.role for found in records(trace) if found.role in HEADS))
 
 
 def one(trace: Trace, role: str) -> Record:

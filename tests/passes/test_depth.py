@@ -26,7 +26,7 @@ class Block(nn.Module):
         self.down = nn.Linear(wide * config.intermediate_size, config.hidden_size)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.down(self.up(x).relu())  # type: ignore[no-any-return]
+        return self.down(self.up(x).relu())
 
 
 class Deep(nn.Module):

@@ -104,7 +104,7 @@ def test_attention_is_found_in_any_style(model: type[nn.Module]) -> None:
 
 def test_queries_are_those_that_softmax_gives_each_a_distribution() -> None:
     class Sizes(Turned):
-        def forward(self, x: Tensor, source: Tensor) -> Tensor:  # type: ignore[override]
+        def forward(self, x: Tensor, source: Tensor) -> Tensor:
             q, k, v = self.split(self.q(x)), self.split(self.k(source)), self.split(self.v(source))
             weights = (k @ q.transpose(-1, -2)).softmax(-2)
             return (v.transpose(-1, -2) @ weights).permute(0, 3, 1, 2).flatten(2)

@@ -11,10 +11,10 @@ from tests.passes.parts import IDS, Block, Gated, Language, X, said, traced
 
 def test_the_norm_of_some_of_the_tokens_is_one_of_the_stream() -> None:
     class Last(Language):
-        def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+        def forward(self, ids: Tensor) -> Tensor:
             x = self.blocks[0](self.table(ids))
             last = self.norm(x[:, -1])
-            return self.head(last)  # type: ignore[no-any-return]
+            return self.head(last)
 
     assert "last: norm" in said(traced(Last(Block(Gated())), IDS))
 
@@ -54,7 +54,7 @@ def test_without_a_loss_logits_are_as_wide_as_the_table_is_long_or_one_less() ->
             super().__init__(*blocks)
             self.head, self.other = nn.Linear(8, 8), nn.Linear(8, 7)
 
-        def forward(self, ids: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        def forward(self, ids: Tensor) -> tuple[Tensor, Tensor]:
             last = self.norm(self.blocks[0](self.table(ids)))
             both = torch.stack([self.head(last), self.head(-last)], 1)
             other = self.other(last)
@@ -66,7 +66,7 @@ def test_without_a_loss_logits_are_as_wide_as_the_table_is_long_or_one_less() ->
 
 def test_the_embedding_is_one_also_where_the_model_gives_it_turned() -> None:
     class LengthFirst(Language):
-        def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+        def forward(self, ids: Tensor) -> Tensor:
             x = self.table(ids.T)
             first = x.transpose(0, 1)
             self.blocks[0](x)
@@ -85,7 +85,7 @@ class Scaled(Language):
         super().__init__(*blocks)
         self.weight, self.bias = nn.Parameter(torch.ones(8)), nn.Parameter(torch.zeros(8))
 
-    def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(self, ids: Tensor) -> Tensor:
         x = self.table(ids)
         for block in self.blocks:
             state = block(x)
@@ -105,7 +105,7 @@ def test_what_is_looked_up_is_no_token_where_nothing_attends_and_nothing_is_said
             self.table, self.score = nn.Embedding(9, 8), nn.Linear(8, 1)
 
         def forward(self, ids: Tensor) -> Tensor:
-            return self.score(self.table(ids).mean(1))  # type: ignore[no-any-return]
+            return self.score(self.table(ids).mean(1))
 
     assert said(traced(Recommender(), IDS)) == []
 
@@ -117,6 +117,6 @@ def test_the_length_of_a_convolution_is_no_vocabulary() -> None:
             self.table, self.conv = nn.Embedding(9, 8), nn.Conv1d(8, 8, 3)
 
         def forward(self, ids: Tensor) -> Tensor:
-            return self.conv(self.table(ids).mT)  # type: ignore[no-any-return]
+            return self.conv(self.table(ids).mT)
 
     assert said(traced(Strided(), torch.randint(9, (2, 11)))) == []

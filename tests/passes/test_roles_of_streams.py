@@ -235,7 +235,7 @@ def test_several_streams_side_by_side_are_mixed_before_they_are_added_to() -> No
 
         def forward(self, ids: Tensor) -> Tensor:
             x = self.table(ids).unsqueeze(2).repeat(1, 1, 3, 1)
-            return self.two(self.one(x))  # type: ignore[no-any-return]
+            return self.two(self.one(x))
 
     assert [line for line in said(traced(Streams(), IDS)) if "residual" in line] == [
         "x: residual",
@@ -287,7 +287,7 @@ def test_a_stream_that_is_written_to_in_part_goes_on() -> None:
         def forward(self, x: Tensor) -> Tensor:
             x = self.one(x)
             x[:, 1:] += 1.0
-            return x + self.two.feed_forward(self.two.norm_2(x))  # type: ignore[no-any-return]
+            return x + self.two.feed_forward(self.two.norm_2(x))
 
     assert said(traced(Parts(), X))[-1] == "output: residual"
 
@@ -359,6 +359,6 @@ def test_a_scale_by_weights_is_no_gate() -> None:
             self.up, self.down, self.scale = nn.Linear(8, 16), nn.Linear(16, 8), nn.Parameter(torch.ones(16))
 
         def forward(self, x: Tensor) -> Tensor:
-            return self.down(self.up(x) * self.scale)  # type: ignore[no-any-return]
+            return self.down(self.up(x) * self.scale)
 
     assert "feed_forward: feed-forward" not in kinds(traced(Block(Linear()), X))

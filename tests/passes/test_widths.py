@@ -212,7 +212,7 @@ def test_columns_of_an_image_are_no_width() -> None:
         def forward(self, x: Tensor) -> Tensor:
             q, k, v = (each(x).flatten(2) for each in (self.q, self.k, self.v))
             weights = (q.mT @ k).softmax(-1)
-            return x + self.out((v @ weights.mT).unflatten(-1, x.shape[2:]))  # type: ignore[no-any-return]
+            return x + self.out((v @ weights.mT).unflatten(-1, x.shape[2:]))
 
     trace = shapetrace.trace(Pixels(), torch.rand(B, C, 3, T))
     assert trace.sizes == {"B": 2}
@@ -227,7 +227,7 @@ def test_a_length_that_the_model_fixes_is_T() -> None:
             self.positions = nn.Parameter(torch.zeros(4, C))
 
         def forward(self, image: Tensor) -> Tensor:
-            return self.layer(self.split(image).flatten(2).mT + self.positions)  # type: ignore[no-any-return]
+            return self.layer(self.split(image).flatten(2).mT + self.positions)
 
     trace = shapetrace.trace(Patches(), torch.rand(B, 3, 4, 4))
     assert trace.sizes == {"B": 2, "T": 4, "C": 8, "H": 2, "D": 4, "F": 32}
@@ -261,7 +261,7 @@ def test_two_widths_have_no_letter() -> None:
             self.decoder = nn.TransformerEncoderLayer(12, 3, 20, batch_first=True)
 
         def forward(self, x: Tensor) -> Tensor:
-            return self.decoder(self.between(self.encoder(x)))  # type: ignore[no-any-return]
+            return self.decoder(self.between(self.encoder(x)))
 
     trace = shapetrace.trace(Two(), torch.rand(B, T, 8))
     assert trace.sizes == {"B": 2, "T": 4, "D": 4}

@@ -164,7 +164,7 @@ PAIRS = [("gpt", "postln"), ("gpt", "llama"), ("nn.Transformer", "transformer"),
 @pytest.mark.parametrize(("before", "after"), PAIRS)
 def test_no_line_is_wider_than_it_may_be_or_ends_in_a_space(before: str, after: str, width: int) -> None:
     for options in ({}, {"all": True}, {"context": 0}, {"context": 5}):
-        for line in text(diff(before, after), width, **options).splitlines():  # type: ignore[arg-type]
+        for line in text(diff(before, after), width, **options).splitlines():
             assert cell_len(line) <= width
             assert line == line.rstrip()
 

@@ -22,7 +22,7 @@ LLAMA = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_
 
 
 def traced(target: str, *options: str, **way: object) -> Trace:
-    return record(Request(target, options=options, way=Way(**way)))  # type: ignore[arg-type]
+    return record(Request(target, options=options, way=Way(**way)))
 
 
 def error(target: str, *options: str, **way: object) -> str:

@@ -18,7 +18,7 @@ def library(request: pytest.FixtureRequest) -> str:
 
 
 def traced(target: str, *options: str, **way: object) -> Trace:
-    return record(Request(target, options=options, way=Way(**way)))  # type: ignore[arg-type]
+    return record(Request(target, options=options, way=Way(**way)))
 
 
 def test_a_model_is_given_images_and_has_no_weights(library: str) -> None:

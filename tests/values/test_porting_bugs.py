@@ -159,8 +159,8 @@ def test_gpt2_with_the_weights_of_hugging_faces_is_the_same() -> None:
 def test_a_conv1d_weight_that_was_not_transposed_is_named_at_what_it_makes() -> None:
     def ported(before: nn.Module, after: nn.Module) -> None:
         copy_weights(before, after)
-        w_o: nn.Linear = after.get_submodule("blocks.0.attention.w_o")  # type: ignore[assignment]
-        w_o.weight.data = before.get_submodule("transformer.h.0.attn.c_proj").weight.data.clone()  # type: ignore
+        w_o: nn.Linear = after.get_submodule("blocks.0.attention.w_o")
+        w_o.weight.data = before.get_submodule("transformer.h.0.attn.c_proj").weight.data.clone()
 
     torch.manual_seed(0)
     ours, _, batch = gpt2(**SIZES)

@@ -75,7 +75,7 @@ def cause(error: BaseException) -> BaseException:
 
 
 def same(error: BaseException, other: BaseException | None) -> bool:
-    return type(error) is type(other) and first_line(error) == first_line(other)  # type: ignore[arg-type]
+    return type(error) is type(other) and first_line(error) == first_line(other)
 
 
 def runs(targets: Sequence[str], jobs: int) -> Iterator[Run]:

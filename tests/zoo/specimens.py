@@ -81,7 +81,7 @@ def build(group: str, model_type: str, sizes: Sizes, attention: str) -> PreTrain
     if group == "causal" and not config.is_encoder_decoder and getattr(config, "is_decoder", None) is False:
         config.is_decoder = True  # an encoder by default
     seed()
-    return kind._from_config(config, attn_implementation=attention).eval()  # type: ignore[no-any-return]
+    return kind._from_config(config, attn_implementation=attention).eval()
 
 
 def fitting(kind: type[PreTrainedModel], config: PretrainedConfig) -> PretrainedConfig:

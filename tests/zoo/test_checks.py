@@ -173,7 +173,7 @@ def test_what_runs_and_cannot_be_traced_is_no_type_that_does_not_run(monkeypatch
         raise RuntimeError("no trace")
 
     monkeypatch.setattr(Specimen, "trace", raises)
-    monkeypatch.setattr(rows, "specimen", lambda *_: Specimen(nn.Identity(), {}))  # type: ignore[arg-type]
+    monkeypatch.setattr(rows, "specimen", lambda *_: Specimen(nn.Identity(), {}))
     found = rows.row("causal", "ours", ["output"])
     assert (found.reason, found.verdicts) == (
         None, {"output": Verdict(False, "raises where it is traced: RuntimeError: no trace")}
