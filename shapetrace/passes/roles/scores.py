@@ -8,7 +8,7 @@ from .forms import FAR, has_name
 from .functions import JOINS, PARTS, QUOTIENTS, SHAPING, SUMS, TIMES
 from .products import is_product, pair_of
 
-__all__ = ["is_masked_causally", "named_scores", "way_to_softmax"]
+__all__ = ["named_scores", "way_to_softmax"]
 
 WITHIN = (
     SHAPING
@@ -61,12 +61,3 @@ def named_scores(path: list[Node], weights: Node, flow: Flow) -> Node:
     """The last of the shape of the weights that has a name; if none has one, the last."""
     alike = [node for node in path if node.shape == weights.shape] or path[-1:]
     return next((node for node in reversed(alike) if has_name(node, flow)), alike[-1])
-
-
-def is_masked_causally(path: list[Node]) -> bool:
-    """Whether a triangle of the size of the scores went into them."""
-    return any(
-        given.is_causal and len(given.shape) >= 2 and given.shape[-2:] == node.shape[-2:]
-        for node in path
-        for given in node.inputs
-    )
