@@ -12,7 +12,8 @@ from .heads import by_heads, way_out
 from .masks import Masks
 from .products import contracted, dim_of, factors, softmax_of, turns
 from .scores import named_scores, way_to_softmax
-from .sources import Sources, sources
+from .sources import Sources, is_pooled, sources
+from .talking import is_map_of_heads
 from .weights import canonical_weights, use_of
 
 __all__ = ["Attention", "attentions"]
@@ -64,12 +65,16 @@ def attentions(flow: Flow, masks: Masks) -> list[Attention]:
 
 
 def written_out(softmax: Node, start: Node, flow: Flow, masks: Masks) -> Attention | None:
-    path = way_to_softmax(start)
-    use = use_of(softmax) if path else None
+    path = way_to_softmax(start, flow)
+    use = use_of(softmax, flow) if path else None
     if use is None:
         return None
     product = path[0]
+    if any(is_map_of_heads(node, flow) for node in path) and product.shape[-2:] != start.shape[-2:]:
+        return None
     q, k = factors(product, flow)
+    if is_pooled(q) and is_pooled(k):
+        return None
     is_turned = turns(softmax, path, flow)
     if is_turned:
         q, k = k, q
