@@ -253,9 +253,11 @@ class Prober:
         with FewDrawn():
             model, given = self.source.build({**own, **depth})
         shapes = self.widened(given, own.get("C"))
+        now = self.input_sizes(choice.groups)
         for letter, dims in choice.groups.items():
             for number, dim in dims:
-                shapes.setdefault(number, list(given.held[number].shape))[dim] = inputs[letter]
+                times = self.held[number].shape[dim] // max(now[letter], 1)
+                shapes.setdefault(number, list(given.held[number].shape))[dim] = times * inputs[letter]
         args, kwargs = given.at({number: tuple(shape) for number, shape in shapes.items()}, seed=run, redrawn=run > 1)
         return model, args, kwargs
 
