@@ -11,7 +11,7 @@ from itertools import count
 from ..letters import is_unknown, unknown
 from .given import Held
 
-__all__ = ["Dim", "Groups", "guesses", "splits"]
+__all__ = ["Dim", "Groups", "guesses", "next_letter", "splits"]
 
 Dim = tuple[int, int]
 """The number of a tensor among those given, and of one of its dims."""
