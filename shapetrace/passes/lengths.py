@@ -76,7 +76,8 @@ def lengths(weights: list[Axes]) -> dict[str, str]:
         if is_unknown(q) and len(more) == 1 and k in (f"{q}+{more[0]}", f"{more[0]}+{q}"):
             return {str(q): "T", more[0]: "P"}
     alone = [str(q) for q, k in pairs if q == k and is_unknown(q)]
-    return {alone[0]: "T"} if len(alone) == 1 else {}
+    queries = {q for q, _ in pairs if is_unknown(q)}
+    return {alone[0]: "T"} if len(alone) == len(queries) == 1 else {}
 
 
 def batches(weights: list[Axes]) -> dict[str, str]:
