@@ -17,6 +17,7 @@ from .modes import FunctionCalls, OpCalls
 from .rebuild import attribute, letters_of
 from .recorder import Recorder, said
 from .stats import StatsRecorder
+from .unpacking import unpacking
 from .unread import Unread
 from .weightless import mode_of
 
@@ -95,4 +96,6 @@ class Watch:
             error=None if error is None else said(error),
         )
         stats = self.recorder.stats if isinstance(self.recorder, StatsRecorder) else None
-        return Unread(header, self.recorder.calls, self.detail.materialise, stats)
+        last = unpacking(error, self.recorder) if error is not None and self.detail.functions else None
+        calls = self.recorder.calls if last is None else [*self.recorder.calls, last]
+        return Unread(header, calls, self.detail.materialise, stats)
