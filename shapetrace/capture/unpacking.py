@@ -9,9 +9,8 @@ from typing import Any
 from torch import Tensor
 from torch._C import DisableTorchFunction
 
-from ..schema import TensorMeta
 from .names import destination
-from .noted import NONE, Function, NotedFunction, NotedModule
+from .noted import INDEX, NONE, Function, NotedFunction, NotedModule
 from .places import Place
 from .recorder import Recorder, said
 from .structures import Structure, join_keys
@@ -21,7 +20,6 @@ __all__ = ["unpacking"]
 UNPACK = Function("function", "unpack")
 
 BETWEEN = frozenset({"CACHE", "PRECALL", "EXTENDED_ARG", "PUSH_NULL"})
-CALLS = ("CALL", "BINARY_", "LOAD_ATTR")
 
 
 def unpacking(error: BaseException, recorder: Recorder) -> NotedFunction | None:
@@ -36,18 +34,20 @@ def unpacking(error: BaseException, recorder: Recorder) -> NotedFunction | None:
     outer = next((noted for noted in reversed(recorder.calls) if error_of(noted) == said(error)), None)
     if not isinstance(outer, NotedModule) or steps[at].opname != "UNPACK_SEQUENCE":
         return None
-    source = (code.co_filename, where.tb_lineno)
+    place, count = (
+        Place(dict(destination(code, where.tb_lasti).names), (code.co_filename, where.tb_lineno)),
+        steps[at].arg,
+    )
     tensor = whose_shape(steps[:at], where)
+    given: tuple[Any, ...] | None = None
     if tensor is not None:
         with DisableTorchFunction():
-            given: Any = recorder.table.describe(tensor)
-    else:
-        given = parts(recorder, outer.depth + 1, source) if steps[at - 1].opname.startswith(CALLS) else None
+            given = recorder.table.describe(tensor), count
+    elif place.variables:
+        given = parts(recorder, outer.depth + 1, place, count or 0)
     if given is None:
         return None
-    place = Place(dict(destination(code, where.tb_lasti).names), source)
-    count = steps[at].arg or 0
-    return UNPACK, outer.path, outer.depth + 1, place, (given, count), None, ("0", "1"), NONE, said(error)
+    return UNPACK, outer.path, outer.depth + 1, place, given, None, INDEX, NONE, said(error)
 
 
 def innermost(where: TracebackType | None) -> TracebackType | None:
@@ -72,19 +72,20 @@ def whose_shape(before: list[dis.Instruction], where: TracebackType) -> Tensor |
     return tensor if isinstance(tensor, Tensor) else None
 
 
-def parts(recorder: Recorder, depth: int, source: tuple[str, int]) -> Structure | None:
-    """What the last call gave, if it was made in that line and gave several."""
+def parts(recorder: Recorder, depth: int, place: Place, count: int) -> tuple[Any, ...] | None:
+    """As many of what the last call gave as there are names, and how many there are of both; if what it gave was to go
+    to these very names."""
     noted = next((noted for noted in reversed(recorder.calls) if depth_of(noted) == depth), None)
-    place = noted.place if isinstance(noted, NotedModule) else None if noted is None else noted[3]
-    if noted is None or place is None or place.source != source:
+    if noted is None or (noted.place if isinstance(noted, NotedModule) else noted[3]) != place:
         return None
     result = noted.result if isinstance(noted, NotedModule) else noted[5]
     if isinstance(result, tuple):
-        result = Structure(tuple((str(at), meta, 0) for at, meta in enumerate(result)), {})
+        return Structure(tuple((f"0[{at}]", meta, 0) for at, meta in enumerate(result[:count])), {}), count, len(result)
     if not isinstance(result, Structure) or not all(key[:1].isdigit() for key, *_ in result.tensors):
         return None
-    found: list[tuple[str, TensorMeta, int]] = [(join_keys("0", key), meta, at) for key, meta, at in result.tensors]
-    return Structure(tuple(found), {})
+    tops = dict.fromkeys(key.partition("[")[0] for key, *_ in result.tensors)
+    found = [(join_keys("0", key), meta, at) for key, meta, at in result.tensors if int(key.partition("[")[0]) < count]
+    return Structure(tuple(found), {}), count, len(tops)
 
 
 def depth_of(noted: Any) -> int:

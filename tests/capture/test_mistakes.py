@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .mistakes import B, C, H, Mistake, Net, T, V, runs, said
+from .mistakes import B, C, H, Mistake, Net, Step, T, V, runs, said
 
 
 def unpack_shape(net: Net, x: Tensor, ids: Tensor) -> Tensor:
@@ -46,7 +46,21 @@ def last_token(net: Net, x: Tensor, ids: Tensor) -> Tensor:
     return x.gather(1, last)
 
 
+def unpack_layer(net: Net, x: Tensor, ids: Tensor) -> Tensor:
+    out, h, c = net.gru(x)
+    return out
+
+
+def unpack_rows(net: Net, x: Tensor, ids: Tensor) -> Tensor:
+    first, second, third = x
+    return first
+
+
 MISTAKES = {
+    "three of two": Mistake(unpack_layer, "gru(x) gives 2, and out, h, c are 3"),
+    "a tensor of two rows": Mistake(
+        unpack_rows, "x.unbind(0) gives 2, and first, second, third are 3: one for each of dim 0 of (2, 6, 16)"
+    ),
     "three names for four sizes": Mistake(
         unpack_shape,
         "b, t, c are 3 names for the 4 sizes of q [B=2, 4, T=6, 4]: "
@@ -173,3 +187,18 @@ def test_what_is_advised_mends_it(name: str) -> None:
     step = MISTAKES[name].mended
     assert step is not None
     runs(step)
+
+
+def unpack_what_is_not_seen(net: Net, x: Tensor, ids: Tensor) -> Tensor:
+    a, (b, c) = net.gru(x)[0].shape
+    return x
+
+
+def unpack_a_list(net: Net, x: Tensor, ids: Tensor) -> Tensor:
+    a, b = [*x.chunk(2), x]
+    return a
+
+
+@pytest.mark.parametrize("step", [unpack_what_is_not_seen, unpack_a_list])
+def test_what_was_unpacked_is_not_guessed(step: Step) -> None:
+    assert said(step) is None

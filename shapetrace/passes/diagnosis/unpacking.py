@@ -35,13 +35,13 @@ def squeezed(fault: Fault, x: Given) -> str:
 def unpacked_parts(fault: Fault) -> str | None:
     """What a call gave, and into how many names."""
     names = unpacked(fault.call)
-    keys = {key.removeprefix("0[").partition("]")[0] for key in fault.given if key.startswith("0[")}
+    count = fault.whole(2)
     first = next(iter(fault.given.values()), None)
     index = None if first is None else fault.maker(first.tensor)
-    if fault.name != "unpack" or index is None or not names or len(keys) == len(names):
+    if fault.name != "unpack" or index is None or not names or count == len(names):
         return None
     call, code = fault.trace.calls[index], fault.codes[index]
-    said = f"{code} gives {len(keys)}, and {', '.join(names)} are {len(names)}"
+    said = f"{code} gives {count}, and {', '.join(names)} are {len(names)}"
     whole = next(iter(call.inputs.values()), None)
     if call.kind == "module" or whole is None:
         return said
