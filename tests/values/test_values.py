@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -106,6 +107,24 @@ def test_it_is_said_where_nan_starts_and_on_which_side() -> None:
     assert after.nan.name == "wide"
     assert "    NaN starts after at wide\n" in text(found)
     assert "largest absolute difference  inf at [0,0]: 2 → nan\n" in text(found)
+
+
+def test_nan_that_is_written_into_a_tensor_is_met_where_that_is_done() -> None:
+    class Writes(nn.Module):
+        def __init__(self, value: float) -> None:
+            super().__init__()
+            self.value = value
+
+        def forward(self, x: Tensor) -> Tensor:
+            rows = x * 2
+            rows[0, 1] = self.value
+            return rows.sum()
+
+    found = compare_values(Writes(1.0), Writes(float("nan")), X)
+    assert found.first is not None
+    assert (found.first.before.call.name, found.first.before.name) == ("__setitem__", "rows")
+    said = next(line for line in text(found).splitlines() if "NaN starts" in line)
+    assert re.fullmatch(r"    NaN starts after at rows, changed by \[…\] = \(test_values.py:\d+\)", said)
 
 
 def test_nan_in_the_same_places_is_the_same() -> None:
