@@ -147,7 +147,7 @@ def put(y: Tensor, value: float) -> None:
 
 
 def put_all(y: Tensor, value: float) -> None:
-    torch._foreach_add_([y[:1], y[1:]], value)
+    torch._foreach_add_([y], value)
 
 
 def put_in_data(y: Tensor, value: float) -> None:
@@ -160,7 +160,7 @@ def put_in_view(y: Tensor, value: float) -> None:
 
 WRITES = [
     (put, "__setitem__", [3]),
-    (put_all, "_foreach_add_", [3, 3]),
+    (put_all, "_foreach_add_", [6]),
     (put_in_data, "__setitem__", [3]),
     (put_in_view, "fill_", [3]),
 ]

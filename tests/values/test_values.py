@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from shapetrace import ShapetraceError, ValuesDiff, compare_values
-from shapetrace.errors import InputError
 from shapetrace.models.gpt import gpt
 from shapetrace.renderers import Style, values
 
@@ -219,25 +217,6 @@ def test_a_function_of_ones_own_puts_the_weights_into_a_copy() -> None:
     found = compare_values(one, other, X, weights=port)
     assert (bool(found), found.weights) == (False, "put in by port")
     assert torch.equal(other.weight, own)
-
-
-# --- inputs ----------------------------------------------------------------------------------------------------------
-
-
-def takes(source: str) -> nn.Module:
-    space: dict[str, Callable[..., Tensor]] = {}
-    exec(f"def forward(self, {source}): return {source.split(',')[0]} * 2", space)
-    return type("Takes", (nn.Module,), {"forward": space["forward"]})()
-
-
-def test_an_input_of_another_name_goes_to_the_same_place() -> None:
-    assert not compare_values(takes("ids, mask=None"), takes("input_ids, attention_mask=None"), ids=X)
-
-
-def test_an_input_that_has_no_place_is_refused() -> None:
-    with pytest.raises(InputError) as error:
-        compare_values(takes("ids, mask=None"), takes("input_ids"), ids=X, mask=None)
-    assert str(error.value) == "Takes has no input 'mask', nor one in its place; it takes input_ids"
 
 
 def test_a_model_that_runs_otherwise_each_time_is_refused() -> None:
