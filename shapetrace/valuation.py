@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from .errors import TargetError
-from .streams import aside
+from .streams import aside, names_trace
 
 if TYPE_CHECKING:
     from .diff.divergence import ValuesDiff
@@ -31,7 +31,7 @@ class Valued(msgspec.Struct, frozen=True):
 
 def values_of(asked: Valued) -> ValuesDiff:
     for text in (asked.before.target, asked.after.target):
-        if text.endswith(".jsonl") or Path(text).is_file():
+        if names_trace(text):
             raise TargetError(f"{text} is a trace, which holds no values; --values runs two models")
     from .targets.blame import blame
     from .targets.place import importable

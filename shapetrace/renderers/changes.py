@@ -12,7 +12,6 @@ from rich.text import Text
 
 from ..diff import Change, Diff, Item, Line
 from ..passes.expressions import SIGNS
-from ..schema import Trace
 from .cells import Piece, axes, cut, escape, line, sizes, width_of, wrap
 from .head import letters, packed
 from .output import output
@@ -59,7 +58,7 @@ def changes(diff: Diff, style: Style | None = None, *, context: int = CONTEXT) -
 
 
 def head(diff: Diff, width: int) -> Iterator[Text]:
-    """Both sides, what of their sizes is the same, and the sizes that differ: with a sign, if that makes a difference."""
+    """Both sides, what of their sizes is the same, and the sizes that differ: with a sign if they make a difference."""
     before, after = diff.before, diff.after
     first = max(width_of([(escape(trace.target), "")]) for trace in (before, after))
     for sign, style, trace in (("---", "red", before), ("+++", "green", after)):
