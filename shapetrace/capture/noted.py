@@ -7,7 +7,7 @@ each step of it costs several times what it does in the loop below.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -15,7 +15,7 @@ from ..schema import Call, TensorMeta
 from .places import Place
 from .structures import ARGUMENTS, FLAT, Structure, literal, text
 
-__all__ = ["INDEX", "NONE", "Function", "Noted", "NotedModule", "calls_of", "keys_of"]
+__all__ = ["INDEX", "NONE", "WRITTEN", "Function", "Noted", "NotedModule", "calls_of", "keys_of"]
 
 INDEX = tuple(map(str, range(256)))
 NONE: tuple[Any, ...] = ()
@@ -42,6 +42,9 @@ NotedFunction = tuple[Function, str, int, Place, tuple[Any, ...], Any, tuple[str
 """What was called, the path of the module it was called in, depth, place; then given, result, keys, written and error,
 as of a module. A tuple is made in a fourth of the time that an object takes, and the garbage collector leaves it alone
 once it has seen that nothing in it can be part of a cycle: no dict may be among it."""
+
+WRITTEN: Final = 7
+"""The place of `written` in it."""
 
 
 class NotedModule(msgspec.Struct, gc=False):

@@ -17,8 +17,8 @@ from ..schema import Call, TensorMeta, Trace, part
 
 __all__ = ["INDEX", "PASSING", "Item", "Part", "Place", "Side", "aimed"]
 
-Part = Literal["call", "inputs", "unmade", "outputs"]
-"""Of a call: the call as a whole, or where one of its tensors stands."""
+Part = Literal["call", "inputs", "unmade", "outputs", "changed"]
+"""Of a call: the call as a whole, or where one of its tensors stands; what it changed stands among its inputs."""
 
 INDEX = re.compile(r"(?<![^.])\d+(?![^.])")
 

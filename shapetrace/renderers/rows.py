@@ -156,14 +156,16 @@ class Outline:
         arrows: dict[str, None] = {}
         for key, tensor in call.outputs.items():
             variable, name = call.variable(key), opened.shown.get(identity(tensor))
-            if name is None and (self.all or not self.noise.is_result(call, key, tensor, None)):
+            account = self.accounts[opened.index]
+            made = account.inside.get(key) or account.statements.get(key)
+            is_unchanged = variable is not None and self.noise.is_result(call, key, tensor, made)
+            if name is None and (self.all or not (is_unchanged or self.noise.is_result(call, key, tensor, None))):
                 output = part("output", key)
-                made = self.accounts[opened.index].statements.get(key)
                 known = variable or tensor.role or ""
                 name, maker = (variable or "", output) if known else (output, "")
                 self.row(opened.depth, opened.path, name, maker, tensor, made)
-            elif variable is not None and name != variable and tensor.number is not None:
-                arrows[re.split(r"[.\[]", variable)[0]] = None
+            elif variable not in (None, name) and not is_unchanged and tensor.number is not None:
+                arrows[re.split(r"[.\[]", variable or "")[0]] = None
             self.bearers.hand([tensor])
             self.show(tensor, variable or name or "")
         if call.error is not None and not opened.failed:

@@ -13,9 +13,8 @@ from shapetrace.errors import ShapetraceError
 from shapetrace.renderers import Style, render
 from shapetrace.schema import Trace
 from shapetrace.targets import Request, Way, find, record
-from tests.test_cli import Run, run  # noqa: F401
+from tests.commands import Run
 
-pytest.importorskip("transformers")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 LLAMA = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100}
@@ -186,7 +185,7 @@ def test_a_letter_that_the_model_does_not_have_is_refused() -> None:
     assert error("hf:llama", "--S", "3") == "hf:llama takes no --S; it takes --B --T --C --H --D --G --F --V --L"
 
 
-def test_sizes_that_do_not_go_together_are_the_users(run: Run) -> None:  # noqa: F811
+def test_sizes_that_do_not_go_together_are_the_users(run: Run) -> None:
     status, out, said = run("run", "hf:gpt2", "--C", "10", "--H", "3")
     assert (status, out) == (2, "")
     assert said == (

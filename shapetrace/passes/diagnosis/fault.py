@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from ...schema import Call, TensorMeta, Trace
+from ...schema import Call, TensorMeta, Trace, line_of
 from ..accounts import Memory, layout
 from ..copying import is_crooked
 from ..expressions import plain_name
@@ -16,7 +16,7 @@ from ..labels import Labels
 from ..memory import Ledger, ledger
 from ..nesting import walk
 
-__all__ = ["Fault", "Given", "failing", "fault", "line_of", "listed", "modules", "product"]
+__all__ = ["Fault", "Given", "failing", "fault", "listed", "modules", "product"]
 
 
 LONG = 30
@@ -147,7 +147,7 @@ class Fault(msgspec.Struct, frozen=True):
             return f"{'parameter' if tensor.kind == 'Parameter' else 'buffer'} {tensor.name}"
         index = self.maker(tensor)
         if index is not None:
-            code, line = self.codes[index], line_of(self.trace.calls[index])
+            code, line = self.codes[index], line_of(self.trace.calls[index].source)
             return f"from {line}" if line and code == given.name else f"from {self.said(index)}"
         return "input of the model" if self.is_input(tensor) else "made before"
 
@@ -161,7 +161,7 @@ class Fault(msgspec.Struct, frozen=True):
 
     def said(self, index: int) -> str:
         """A call as code, and where that stands."""
-        place = line_of(self.trace.calls[index])
+        place = line_of(self.trace.calls[index].source)
         return f"{self.codes[index]}{f' ({place})' if place else ''}"
 
     def layout(self, given: Given) -> str:
@@ -253,14 +253,6 @@ def written(trace: Trace, stop: int) -> dict[int, str]:
 def plain(name: str) -> str:
     """A name that is no more than a position, as `*args` have none."""
     return f"argument {name}" if name.isdigit() else name
-
-
-def line_of(call: Call) -> str:
-    """The file and the line of a call: "net.py:11"."""
-    if call.source is None:
-        return ""
-    file, number = call.source
-    return f"{file.replace(chr(92), '/').rpartition('/')[2]}:{number}"
 
 
 def product(sizes: Sequence[int]) -> str:

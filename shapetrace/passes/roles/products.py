@@ -10,6 +10,7 @@ from .functions import DIFFERENCES, FUSED, LAYOUTS, PRODUCTS, QUOTIENTS, SOFTMAX
 
 __all__ = [
     "contracted",
+    "dim_of",
     "factors",
     "is_flip",
     "is_mixing",
@@ -93,11 +94,16 @@ def contracted(product: Node, flow: Flow) -> int:
     return one.shape[-1] if one.shape else 0
 
 
+def dim_of(softmax: Node, flow: Flow) -> int:
+    """Over which dim it is taken."""
+    literals = flow.calls[softmax.index].literals
+    dim = literals.get("dim", literals.get("1", "-1")) if softmax.name in SOFTMAX else "-1"
+    return int(dim) if dim.lstrip("-").isdecimal() else -1
+
+
 def turns(softmax: Node, path: list[Node], flow: Flow) -> bool:
     """Whether softmax is taken over the rows of the product: then its columns are the queries."""
-    literals = flow.calls[softmax.index].literals
-    dim = literals.get("dim", literals.get("1", "-1"))
-    is_turned = softmax.name in SOFTMAX and dim in ("-2", str(len(softmax.shape) - 2))
+    is_turned = dim_of(softmax, flow) in (-2, len(softmax.shape) - 2)
     for before, after in pairwise(path):
         is_turned ^= is_flip(before, after)
     return is_turned
