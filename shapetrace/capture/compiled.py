@@ -109,10 +109,12 @@ def function_of(name: str) -> Function:
     return Function("function", name, note=SCRIPTED)
 
 
-def ask(*args: Any) -> Any:
-    """In the place of what a compiled function asks while anything is watched."""
-    name = getattr(sys._getframe(1).f_locals.get("fn"), "__name__", "a function")
-    for each in WATCHING:  # written out, for each frame of Python here may be one that torch wants to compile
-        if each.recorder.thread == get_ident():
-            each.recorder.notes[f"{name}: {COMPILED}"] = None
-    return ASKED[STANCE](*args)
+def ask(callback: Any) -> Any:
+    """In the place of what a compiled function asks while anything is watched; torch's own that are not to be compiled
+    ask it, too, with no compiler for a callback."""
+    if callable(callback):
+        name = getattr(sys._getframe(1).f_locals.get("fn"), "__name__", "a function")
+        for each in WATCHING:  # written out, for each frame of Python here may be one that torch wants to compile
+            if each.recorder.thread == get_ident():
+                each.recorder.notes[f"{name}: {COMPILED}"] = None
+    return ASKED[STANCE](callback)

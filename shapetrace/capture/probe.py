@@ -193,9 +193,8 @@ class Prober:
         every = settings(part, self.table(found)) if part else ()
         return next((own for own in every if self.works(Choice({}, NOTHING, own))), None)
 
-    def table(self, own: Settings) -> dict[str, tuple[int, ...]]:
-        now = with_head({letter: self.source.letters[letter] for letter in own[0]})
-        return {letter: (size, *(with_head(run)[letter] for run in own)) for letter, size in now.items()}
+    def table(self, own: Settings) -> Table:
+        return table_of(self.source.letters, own)
 
     def input_sizes(self, groups: Groups) -> dict[str, int]:
         return {letter: self.held[number].shape[dim] for letter, ((number, dim), *_) in groups.items()}
@@ -291,8 +290,15 @@ def settings(letters: Sizes, others: Table | None = None) -> Iterator[Settings]:
     outer = {letter: size for letter, size in letters.items() if is_of_input(letter)}
     inner = {letter: size for letter, size in letters.items() if letter != "L" and letter not in outer}
     for own in model_settings(inner):
-        for inputs in input_settings(outer, others):
+        table = {**(others or {}), **table_of(inner, own)}
+        for inputs in input_settings(outer, table):
             yield merged(inputs, own)
+
+
+def table_of(sizes: Sizes, own: Settings) -> Table:
+    """What each letter of these settings is now, and what it is in the runs."""
+    now = with_head({letter: sizes[letter] for letter in own[0]})
+    return {letter: (size, *(with_head(run)[letter] for run in own)) for letter, size in now.items()}
 
 
 def merged(one: Settings, other: Settings) -> Settings:

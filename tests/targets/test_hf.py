@@ -46,6 +46,16 @@ def test_letters_size_the_fields_of_the_configuration() -> None:
     assert found.roles("k")[0].axes == ("B", "G", "T", "D")
 
 
+def test_experts_ranks_and_rotated_parts_are_letters_too() -> None:
+    small = (
+        "num_hidden_layers=2 first_k_dense_replace=1 hidden_size=64 n_routed_experts=16 num_attention_heads=4".split()
+    )
+    found = traced("hf:deepseek_v3", "--Q", "48", changes=tuple(small))
+    letters = {letter: found.sizes[letter] for letter in "EKJQRUZ"}
+    assert letters == {"E": 16, "K": 8, "J": 2048, "Q": 48, "R": 64, "U": 128, "Z": 512}
+    assert found.roles("q")[0].axes == ("B", "H", "T", "U+R")
+
+
 def test_it_is_printed_as_any_model() -> None:
     found = traced("hf:llama", *"--C 64 --H 4 --G 2 --D 16 --F 96 --V 100 --L 2".split())
     head, *_ = render(found, Style(width=100, color=False)).splitlines()
