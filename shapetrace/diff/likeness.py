@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..schema import Call
 
-__all__ = ["Key", "is_later", "score"]
+__all__ = ["Key", "aim_apart", "is_later", "score"]
 
 
 class Key(NamedTuple):
@@ -49,6 +49,8 @@ def score(one: Key, other: Key) -> int:
     )
     if one.is_layer != other.is_layer and not (word or role or cls):
         return 0
+    if one.is_layer and other.is_layer and aim_apart(one.aim, other.aim) and not (word or role):
+        return 0
     if one.numbers != other.numbers and one.numbers and other.numbers and not (word or role or variable):
         return 0
     if wraps(one, other) or wraps(other, one):
@@ -67,6 +69,11 @@ def score(one: Key, other: Key) -> int:
     same_key = one.kind == other.kind == "function" and one.word == other.word
     fit = named + role + 6 * variable + 2 * cls + 3 * overlap + 4 * aim + (one.form == other.form) + same_key
     return max(fit - 2 * conflict - 2 * apart, 1)
+
+
+def aim_apart(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether what is made of two layers is not the same: of one to q, k and v at once, and of one to q."""
+    return bool(one and other) and one != other
 
 
 def wraps(one: Key, other: Key) -> bool:

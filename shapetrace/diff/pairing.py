@@ -16,7 +16,7 @@ import msgspec
 from ..schema import Trace
 from .alignment import align
 from .items import INDEX, Item, Place, Side, aimed
-from .likeness import Key, is_later, score
+from .likeness import Key, aim_apart, is_later, score
 from .matching import Match, Pairs, displaced, merged, named
 
 __all__ = ["Pairing", "inner"]
@@ -109,7 +109,8 @@ class Pairing:
             for kind in left:
                 if len(left[kind]) == len(right.get(kind, ())) == 1:
                     one, other = left[kind][0], right[kind][0]
-                    if not ours[one].role or not theirs[other].role:
+                    both = ours[one], theirs[other]
+                    if not (both[0].role and both[1].role) and not aim_apart(both[0].aim, both[1].aim):
                         yield one, other
             a, b = next_a + 1, next_b + 1
 
