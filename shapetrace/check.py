@@ -46,8 +46,9 @@ def check(asked: Check) -> int:
     with aside():
         after = record(asked.request)
     if before is None:
-        done = f"written, {len(after.calls)} calls of {after.target}" if accept(path, after) else "the same, left alone"
-        complain(f"{shown(path)}: {done}")
+        where = "" if path.parent.is_dir() else " in a new folder"
+        written = f"written{where}, {len(after.calls)} calls of {after.target}"
+        complain(f"{shown(path)}: {written if accept(path, after) else 'the same, left alone'}")
         return 0
     changes = differences(before, after, asked.file)
     if changes:

@@ -6,7 +6,6 @@ import errno
 import sys
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -31,10 +30,11 @@ from .options import (
     Stats,
     Weightless,
     Width,
+    letters,
     model_names,
-    size,
+    sizes,
 )
-from .streams import aside, complain, hush, say, set_encoding
+from .streams import aside, complain, hush, read, say, set_encoding
 from .view import View, emit, view_of
 
 if TYPE_CHECKING:
@@ -72,18 +72,10 @@ def shapetrace(
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@letters
 def run(
     context: typer.Context,
     target: Annotated[str, typer.Argument(metavar="TARGET", hidden=True, autocompletion=model_names)],
-    B: Annotated[str | None, size("B", "batch")] = None,
-    T: Annotated[str | None, size("T", "length; of the target, if there is a source")] = None,
-    S: Annotated[str | None, size("S", "length of the source")] = None,
-    C: Annotated[str | None, size("C", "model width")] = None,
-    H: Annotated[str | None, size("H", "heads")] = None,
-    F: Annotated[str | None, size("F", "feed-forward width")] = None,
-    V: Annotated[str | None, size("V", "vocabulary")] = None,
-    G: Annotated[str | None, size("G", "key/value heads")] = None,
-    L: Annotated[str | None, size("L", "layers")] = None,
     set: Changes = None,
     weightless: Weightless = None,
     device: Device = None,
@@ -162,7 +154,7 @@ def check(
 
 @app.command()
 def show(
-    file: Annotated[Path, typer.Argument(metavar="FILE", hidden=True)],
+    file: Annotated[str, typer.Argument(metavar="FILE", hidden=True)],
     copies: Copies = False,
     all: All = False,
     depth: Depth = None,
@@ -176,10 +168,10 @@ def show(
       shapetrace show gpt.jsonl
       shapetrace show gpt.jsonl --format markdown --output gpt.md
 
-    FILE is what `shapetrace run … --output FILE.jsonl` wrote, or `trace.save` in Python.
+    FILE is what `shapetrace run … --output FILE.jsonl` wrote, or `trace.save` in Python; or a pipe, or - for stdin.
     """
     view = view_of(format, output, all, depth, width, copies)
-    emit(files.load(file), view)
+    emit(read(file), view)
 
 
 @app.command()
@@ -199,7 +191,7 @@ def models() -> None:
         say(f"{model.name:12} {model.line}\n{options}".rstrip())
 
 
-app.command()(diff)
+app.command()(letters(diff))
 
 
 # --- what the commands do ---------------------------------------------------------------------------------------------
@@ -214,14 +206,13 @@ def requested(context: typer.Context) -> Request:
         if word.startswith("-"):
             takes = "FILE TARGET" if "file" in asked else "TARGET"
             raise TargetError(f"the target comes first, then its options: {context.command_path} {takes} {word} …")
-    letters = (f"--{name}={text}" for name, text in asked.items() if name.isupper() and text is not None)
     others = tuple(option.name for option in context.command.params if option.name and not option.name.isupper())
     given = tuple(
         name for name in others if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
     )
     return Request(
         asked["target"],
-        options=(*letters, *context.args),
+        options=(*sizes(context), *context.args),
         inputs=tuple(asked["input"] or ()),
         seed=asked["seed"],
         ops=asked["ops"],

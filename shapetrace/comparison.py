@@ -9,9 +9,9 @@ import typer
 
 from . import files
 from .errors import FileError
-from .options import Axes, Changes, Inputs, Output, Seed, Width, number, size
+from .options import Axes, Changes, Inputs, Seed, Width, number, sizes
 from .schema import Trace
-from .streams import aside, complain, say
+from .streams import STDIN, aside, complain, names_trace, read, say
 from .valuation import Valued, values_of
 
 if TYPE_CHECKING:
@@ -32,17 +32,9 @@ def format_name(text: str) -> str:
 
 
 def diff(
+    context: typer.Context,
     before: Annotated[str, typer.Argument(metavar="BEFORE", hidden=True)],
     after: Annotated[str, typer.Argument(metavar="AFTER", hidden=True)],
-    B: Annotated[str | None, size("B", "batch, of both sides")] = None,
-    T: Annotated[str | None, size("T", "length; of the target, if there is a source")] = None,
-    S: Annotated[str | None, size("S", "length of the source")] = None,
-    C: Annotated[str | None, size("C", "model width")] = None,
-    H: Annotated[str | None, size("H", "heads")] = None,
-    F: Annotated[str | None, size("F", "feed-forward width")] = None,
-    V: Annotated[str | None, size("V", "vocabulary")] = None,
-    G: Annotated[str | None, size("G", "key/value heads")] = None,
-    L: Annotated[str | None, size("L", "layers")] = None,
     set: Changes = None,
     input: Inputs = None,
     axes: Axes = "",
@@ -73,7 +65,9 @@ def diff(
     format: Annotated[
         str | None, typer.Option("--format", metavar="NAME", parser=format_name, help="tree (the default), json")
     ] = None,
-    output: Output = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="write to FILE: .txt as it is shown, .json for programs")
+    ] = None,
     width: Width = None,
 ) -> None:
     """Compare two traces: what was added, removed, moved and changed.
@@ -82,11 +76,14 @@ def diff(
       shapetrace diff preln postln
       shapetrace diff gpt 'gpt[G=1,norm=post]' --B 3
       shapetrace diff old.jsonl new.jsonl --exact
+      shapetrace diff <(git show HEAD:traces/gpt.jsonl) gpt
+      shapetrace diff hf:gpt2 'hf:gpt2[num_hidden_layers=2]'
       shapetrace diff old.py:build new.py:build
       shapetrace diff old.py:build new.py:build --values --weights copy
 
-    BEFORE and AFTER are trace files (.jsonl), or what `shapetrace run` takes; options of one side stand in brackets.
-    Tensors correspond by name, role and place in the structure, never by shape.
+    BEFORE and AFTER are trace files (.jsonl, a pipe, - for stdin), or what `shapetrace run` takes. Options of one side
+    stand in brackets, also those that `run` takes for it: 'net.py:Net[input=x: float32[2, 8], n-layers=3]'. Tensors
+    correspond by name, role and place in the structure, never by shape.
 
     FIELD is shape, axes, role, dtype, layout, device (of a tensor that is not where its model is), class, made, error,
     layers, order or structure (what was added and removed); with --exact also stride, contiguity and memory.
@@ -102,10 +99,10 @@ def diff(
 
     fields = {"only": tuple(only or ()), "ignore": tuple(ignore or ())}
     chosen(**fields, exact=exact)  # refused before anything slow begins
+    if before == after == STDIN:
+        raise typer.BadParameter("stdin is one trace: only one of both sides can be -.")
     what = content(format, output)
-    letters = {"B": B, "T": T, "S": S, "C": C, "H": H, "F": F, "V": V, "G": G, "L": L}
-    options = tuple(f"--{letter}={text}" for letter, text in letters.items() if text is not None)
-    how = options, tuple(input or ()), tuple(set or ()), axes, seed
+    how = sizes(context), tuple(input or ()), tuple(set or ()), axes, seed
     by_value: dict[str, object] = {"--weights": weights, "--rtol": rtol, "--atol": atol}
     if values:
         refuse_with("--values", {"--exact": exact, "--only": only, "--ignore": ignore, "--unified": unified})
@@ -145,8 +142,8 @@ def refuse_without(option: str, others: dict[str, object]) -> None:
 
 def side(text: str, *how: Any) -> Trace:
     """The trace that is in a file, or that comes of running a target. Options are of the target alone."""
-    if text.endswith(".jsonl") or Path(text).is_file():
-        return files.load(text)
+    if names_trace(text):
+        return read(text)
     from .targets import record
 
     with aside():

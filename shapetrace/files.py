@@ -21,7 +21,7 @@ import msgspec
 from .errors import FileError
 from .schema import Call, Trace
 
-__all__ = ["FORMAT", "encode", "load", "printable", "reason", "save", "write"]
+__all__ = ["FORMAT", "LONGEST", "encode", "load", "printable", "read", "reason", "save", "write"]
 
 FORMAT = 1
 """The version of the format. What an older shapetrace would refuse or misread, a new field for one, raises it."""

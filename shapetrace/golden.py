@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -111,9 +112,7 @@ def kept(path: Path, accepting: str) -> Trace:
     try:
         return files.load(path)
     except FileError as error:
-        if not is_ours(path):
-            raise
-        raise FileError(f"{error}\nto write it anew: {accepting}") from None
+        raise FileError(f"{error}{advice(path, f'to write it anew: {accepting}')}") from None
 
 
 def accept(path: Path, trace: Trace) -> bool:
@@ -123,9 +122,9 @@ def accept(path: Path, trace: Trace) -> bool:
     """
     try:
         old = files.load(path)
-    except FileError:
-        if os.path.exists(path) and not is_ours(path):
-            raise
+    except FileError as error:
+        if os.path.exists(path) and kind_of(path) != "ours":
+            raise FileError(f"{error}{advice(path)}") from None
     else:
         if old == old.portable() and not differences(old, trace):
             return False
@@ -137,11 +136,27 @@ def accept(path: Path, trace: Trace) -> bool:
     return True
 
 
-def is_ours(path: Path) -> bool:
-    """Whether a file is a trace of this format, if only what was cut, or a merge has left its marks in; or is empty."""
+def advice(path: Path, anew: str = "") -> str:
+    """What to do about a file that cannot be read; nothing where what was said of it tells that.
+
+    anew   what to do about a trace that is not whole any more, which may be replaced
+    """
+    found = kind_of(path)
+    if found == "foreign":
+        return "\nit may be someone's, and stays: move it away, or keep the golden trace under another name"
+    return f"\n{anew}" if found == "ours" and anew else ""
+
+
+def kind_of(path: Path) -> Literal["ours", "foreign", "closed"]:
+    """Whose a file is: ours is a trace of this format, if only what was cut, or a merge has left its marks in; and one
+    that is empty. Closed is what cannot be read at all, or not by this version."""
     try:
         content = path.read_bytes()
     except OSError:
-        return False
+        return "closed"
+    if not content:
+        return "ours"
     formats = [int(number) for number in HEADER.findall(content)]
-    return not content or 0 < max(formats, default=0) <= files.FORMAT
+    if not formats:
+        return "foreign"
+    return "ours" if 0 < max(formats) <= files.FORMAT else "closed"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,10 +26,52 @@ __all__ = [
     "Stats",
     "Weightless",
     "Width",
+    "letters",
     "model_names",
     "number",
-    "size",
+    "sizes",
 ]
+
+LETTERS = {
+    "B": "batch",
+    "T": "length; of the target, if there is a source",
+    "S": "length of the source",
+    "C": "model width",
+    "H": "heads",
+    "F": "feed-forward width",
+    "V": "vocabulary",
+    "G": "key/value heads",
+    "L": "layers",
+}
+
+
+def letters(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that takes the size of each letter, too: behind its arguments, for `sizes` to read."""
+
+    @wraps(command)
+    def run(*args: Any, **given: Any) -> None:
+        command(*args, **{name: value for name, value in given.items() if name not in LETTERS})
+
+    plain = inspect.signature(command, eval_str=True)
+    own = [*plain.parameters.values()]
+    behind = sum(each.default is each.empty for each in own)
+    found = [
+        inspect.Parameter(
+            letter,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=None,
+            annotation=Annotated[str | None, typer.Option(f"--{letter}", metavar="N", help=axis)],
+        )
+        for letter, axis in LETTERS.items()
+    ]
+    run.__signature__ = plain.replace(parameters=[*own[:behind], *found, *own[behind:]])  # type: ignore[attr-defined]
+    return run
+
+
+def sizes(context: typer.Context) -> tuple[str, ...]:
+    """Those that a command was given, as options of a target."""
+    given = ((letter, context.params[letter]) for letter in LETTERS if context.params.get(letter) is not None)
+    return tuple(f"--{letter}={text}" for letter, text in given)
 
 
 def number(least: int, most: int) -> Callable[[object], int]:
@@ -56,10 +100,6 @@ def model_names() -> list[str]:
     from .targets import registry
 
     return registry.names()
-
-
-def size(letter: str, axis: str) -> Any:
-    return typer.Option(f"--{letter}", metavar="N", help=axis)
 
 
 Inputs = Annotated[list[str] | None, typer.Option("--input", metavar="SPEC", help="a tensor to call the model with")]

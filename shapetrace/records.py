@@ -9,7 +9,7 @@ import msgspec
 from .errors import LookupFailed, near
 from .schema import Call, Stats, TensorMeta, Trace, part
 
-__all__ = ["Record", "Scope", "part", "record_of", "records", "scope"]
+__all__ = ["Record", "Scope", "changed", "part", "record_of", "records", "records_and_writes", "scope"]
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -20,6 +20,7 @@ class Record(msgspec.Struct, frozen=True):
     call        the call that made it, or, for an input, the module that it was given to
     key         where it stands in the results (or arguments) of that call
     is_input    given to the module at `path`, not made in it
+    is_changed  given to a function that wrote to it and does not give it, as `x[0] = y`
     materialised   false for what a fused call stands for and never makes: `tensor` says what it would be
     """
 
@@ -30,6 +31,7 @@ class Record(msgspec.Struct, frozen=True):
     tensor: TensorMeta
     is_input: bool = False
     materialised: bool = True
+    is_changed: bool = False
 
     @property
     def role(self) -> str | None:
@@ -74,6 +76,22 @@ class Record(msgspec.Struct, frozen=True):
 
 def records(trace: Trace) -> Iterator[Record]:
     """Every tensor of the trace in the order the code comes by them; a module's result comes after what ran inside."""
+    return (record for record in met(trace) if not record.is_changed)
+
+
+def records_and_writes(trace: Trace) -> Iterator[Record]:
+    """The same, and what a function changed and does not give, where it did so, by the name that it had there."""
+    names: dict[tuple[str, int | None], str] = {}
+    for record in met(trace):
+        here = record.path, record.tensor.number
+        if record.is_changed:
+            record = msgspec.structs.replace(record, name=names.get(here, record.name))
+        elif record.name:
+            names[here] = record.name
+        yield record
+
+
+def met(trace: Trace) -> Iterator[Record]:
     running: list[tuple[Call, str]] = []  # each with the path of the module whose forward made the call
     for call in trace.calls:
         while len(running) > call.depth:
@@ -124,6 +142,21 @@ def results(call: Call, path: str) -> Iterator[Record]:
         yield Record(path, role, call, role, tensor, materialised=False)
     for key, tensor in call.outputs.items():
         yield Record(path, name_of(call, key, path), call, key, tensor)
+    for key in changed(call):
+        tensor = call.inputs[key]
+        name = (tensor.name or "").removeprefix(f"{path}.")
+        yield Record(path, name, call, key, tensor, is_changed=True)
+
+
+def changed(call: Call) -> Iterator[str]:
+    """The keys of the arguments that a function or an op changed in place and does not give, each tensor once."""
+    if call.kind == "module" or not call.written:
+        return
+    told = {tensor.number for tensor in call.outputs.values()}
+    for key, tensor in call.inputs.items():
+        if tensor.number in call.written and tensor.number not in told:
+            told.add(tensor.number)
+            yield key
 
 
 def name_of(call: Call, key: str, path: str) -> str:

@@ -28,7 +28,7 @@ import msgspec
 if TYPE_CHECKING:
     from .records import Record, Scope
 
-__all__ = ["Call", "Stats", "TensorMeta", "Trace", "part"]
+__all__ = ["Call", "Stats", "TensorMeta", "Trace", "line_of", "part"]
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Size = Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)]
@@ -64,7 +64,8 @@ class TensorMeta(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     axes        of each dim its axis, or its size where that is not decided; None where none is
     role        what the tensor does here; None if that is not known
     stats       what its values are like; None unless that was asked for, of an argument that was a result before, and
-                of a tensor whose values cannot be read
+                of a tensor whose values cannot be read. Of an argument that a function changed and does not give, what
+                they were like after that
     """
 
     shape: tuple[Size, ...]
@@ -237,6 +238,11 @@ def part(name: str, key: str) -> str:
 
 
 INDEX = re.compile(r"[0-9]+(?![^.\[])")
+
+
+def line_of(source: tuple[str, int] | None) -> str:
+    """A file by its own name, and the line: "net.py:11"; empty for None."""
+    return "" if source is None else f"{source[0].replace(chr(92), '/').rpartition('/')[2]}:{source[1]}"
 
 
 def itemsize(dtype: str) -> int:

@@ -1,4 +1,4 @@
-"""stdout and stderr, which may be closed, full, in an encoding without `├`, or a pipe that nobody reads to its end."""
+"""stdin, stdout and stderr, which may be closed, full, in an encoding without `├`, or a pipe nobody reads on."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 
+from . import files
 from .errors import FileError
 from .files import printable, reason
+from .schema import Trace
 
-__all__ = ["aside", "complain", "hush", "say", "set_encoding"]
+__all__ = ["STDIN", "aside", "complain", "hush", "names_trace", "read", "say", "set_encoding"]
+
+STDIN = "-"
 
 
 def set_encoding() -> None:
@@ -28,6 +32,20 @@ def aside() -> Iterator[None]:
     warnings.filterwarnings("ignore", "Failed to initialize NumPy")  # torch says so where there is none; none is needed
     with redirect_stdout(sys.stderr):
         yield
+
+
+def names_trace(word: str) -> bool:
+    """Whether a word names a trace, and nothing to run: what there is, be it a pipe, or would be a trace file."""
+    return word == STDIN or word.endswith(".jsonl") or (os.path.exists(word) and not os.path.isdir(word))
+
+
+def read(word: str) -> Trace:
+    """The trace in a file, or on stdin. `FileError` if it is none."""
+    if word != STDIN:
+        return files.load(word)
+    if sys.stdin is None:
+        raise FileError("stdin is closed")
+    return files.read(iter(lambda: sys.stdin.buffer.readline(files.LONGEST), b""), "stdin")
 
 
 def say(text: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from .errors import TargetError
-from .streams import aside
+from .streams import aside, names_trace
 
 if TYPE_CHECKING:
     from .diff.divergence import ValuesDiff
@@ -30,7 +31,7 @@ class Valued(msgspec.Struct, frozen=True):
 
 def values_of(asked: Valued) -> ValuesDiff:
     for text in (asked.before.target, asked.after.target):
-        if text.endswith(".jsonl") or Path(text).is_file():
+        if names_trace(text):
             raise TargetError(f"{text} is a trace, which holds no values; --values runs two models")
     from .targets.blame import blame
     from .targets.place import importable
@@ -43,7 +44,7 @@ def values_of(asked: Valued) -> ValuesDiff:
         with (
             importable(here),
             importable(there),
-            blame(f"{asked.before.target} against {asked.after.target}: one of them raised this when it was run"),
+            blame(f"{asked.before.target} against {asked.after.target}: without values of both nothing is compared"),
         ):
             return compare(
                 before, after, weights=weights, rtol=asked.rtol, atol=asked.atol, seed=asked.before.seed, refill=True
@@ -68,6 +69,7 @@ def weights_of(how: str | None) -> Weights:
     if ":" not in how:
         raise TargetError(f"--weights is copy, own or file.py:function, not {how!r}")
     from .targets import find
+    from .targets.blame import blame
     from .targets.place import importable
 
     place = find(how)
@@ -75,4 +77,9 @@ def weights_of(how: str | None) -> Weights:
         found: Any = place.load()
     if not callable(found):
         raise TargetError(f"{how} is of type {type(found).__name__}; it must be a function(before, after)")
-    return found  # type: ignore[no-any-return]
+
+    def put(before: Any, after: Any) -> None:
+        with blame(f"--weights {how}: it raised this, given copies of both models"):
+            found(before, after)
+
+    return wraps(found)(put)

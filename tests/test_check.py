@@ -52,7 +52,7 @@ def test_a_trace_is_made_accepted_and_held(run: Run) -> None:
     command = "shapetrace check --update traces/gpt.jsonl gpt --B 3"
     assert run("shapetrace check traces/gpt.jsonl gpt --B 3") == (2, "", f"{said}{command}\n")
     assert not Path("traces").exists()
-    assert run(command) == (0, "", "traces/gpt.jsonl: written, 86 calls of gpt\n")
+    assert run(command) == (0, "", "traces/gpt.jsonl: written in a new folder, 86 calls of gpt\n")
     trace = shapetrace.load("traces/gpt.jsonl")
     assert (trace, trace.sizes["B"]) == (trace.portable(), 3)
     assert run("shapetrace check traces/gpt.jsonl gpt --B 3") == (0, "", "")
@@ -130,7 +130,8 @@ ERRORS = {
         "newer.jsonl, line 1: its format is 99, and 1 is read here: pip install -U shapetrace"
     ),
     "check --update net.py gpt": (
-        "net.py is no trace file: line 1 is no header; `shapetrace run TARGET --output FILE.jsonl` writes a trace file"
+        "net.py is no trace file: line 1 is no header; `shapetrace run TARGET --output FILE.jsonl` writes a trace "
+        "file\nit may be someone's, and stays: move it away, or keep the golden trace under another name\n"
     ),
     "check --update gpt.jsonl gtp": ("no model is called 'gtp': did you mean gpt, gpt2?\n"),
     "check --update gpt.jsonl gpt --updat": "gpt takes no --updat: did you mean --update? it takes",

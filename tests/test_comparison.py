@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -110,6 +112,38 @@ def test_a_file_is_compared_with_what_runs_now(run: Run) -> None:
     assert status == 1
     assert "~   B 2 → 3: explains" in out
     assert out.endswith("sizes differ, nothing else · 40 same\n")
+
+
+def test_a_side_comes_through_a_pipe(run: Run) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, Path(GPT).read_bytes())
+    os.close(writing)
+    assert run(f"/dev/fd/{reading}", GPT)[0] == 0
+    os.close(reading)
+
+
+def test_a_side_is_read_from_stdin(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def given(content: bytes) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    given(Path(POSTLN).read_bytes())
+    status, out, _ = run(GPT, "-")
+    assert (status, out) == (1, run(GPT, POSTLN)[1])
+    given(b"")
+    assert run("-", GPT)[2].startswith("shapetrace: stdin is empty; `shapetrace run TARGET --output")
+    assert run("-", "-")[2].startswith("shapetrace: Invalid value: stdin is one trace: only one of both sides can be -")
+
+
+def test_what_is_no_difference_has_no_sign_in_the_header(run: Run) -> None:
+    assert run(GPT, "gpt")[1].splitlines()[2:] == [
+        "    B=2 T=4 C=8 H=2 D=4 F=32 V=16 L=2   float32 cpu",
+        "40 same",
+    ]
+    status, out, _ = run("net.py:net", "net.py:net[device=meta]")
+    assert (status, out.splitlines()[2:]) == (0, ["    B=2 C=8", "    float32 cpu → meta", "3 same"])
+    status, out, _ = run("gpt", "gqa", "--only", "dtype")
+    assert (status, [line for line in out.splitlines() if line.startswith("~")]) == (0, [])
+    assert run("gpt", "gpt[B=3]", "--ignore", "shape")[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "schema": "msgspec errors",
     "files": "msgspec errors schema",
     "records": "msgspec errors schema",
-    "streams": "errors files",
+    "streams": "errors schema files",
     "letters": "errors",
     "passes": "msgspec errors schema files records letters",
     "diff": "msgspec errors schema records letters passes",

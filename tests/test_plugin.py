@@ -324,16 +324,18 @@ BROKEN = {
 }
 """Files that are not whole, and what is said of them."""
 
+KEPT = (
+    "traces/mlp.jsonl is no trace file: line 1 is no header; "
+    "`shapetrace run TARGET --output FILE.jsonl` writes a trace file\n"
+    "it may be someone's, and stays: move it away, or keep the golden trace under another name"
+)
 FOREIGN = {
     "newer": (
         FILE.replace(":1", ":99", 1),
         "traces/mlp.jsonl, line 1: its format is 99, and 1 is read here: pip install -U shapetrace",
     ),
-    "no trace": (
-        '{"text": "hello"}\n',
-        "traces/mlp.jsonl is no trace file: line 1 is no header; "
-        "`shapetrace run TARGET --output FILE.jsonl` writes a trace file",
-    ),
+    "no trace": ('{"text": "hello"}\n', KEPT),
+    "binary": ("\0\x1f\x7f\n" * 9, KEPT),
 }
 """Files that another program has written, and what is said of them."""
 

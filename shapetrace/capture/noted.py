@@ -7,7 +7,7 @@ each step of it costs several times what it does in the loop below.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -15,7 +15,7 @@ from ..schema import Call, TensorMeta
 from .places import Place
 from .structures import ARGUMENTS, FLAT, Structure, literal, text
 
-__all__ = ["INDEX", "NONE", "Function", "Noted", "NotedModule", "calls_of", "keys_of"]
+__all__ = ["INDEX", "NONE", "WRITTEN", "Function", "Noted", "NotedModule", "calls_of", "keys_of"]
 
 INDEX = tuple(map(str, range(256)))
 NONE: tuple[Any, ...] = ()
@@ -28,18 +28,23 @@ class Function(msgspec.Struct, frozen=True, gc=False):
 
     is_pure      it changes none of its arguments, so they need not be looked at again after it
     changes      of an aten op, the keys of the arguments it writes to, by its schema: below autograd no version moves
+    note         what a reader must know of each call
     """
 
     kind: Literal["function", "op"]
     name: str
     is_pure: bool = False
     changes: frozenset[str] | None = None
+    note: str | None = None
 
 
 NotedFunction = tuple[Function, str, int, Place, tuple[Any, ...], Any, tuple[str, ...], tuple[int, ...], "str | None"]
 """What was called, the path of the module it was called in, depth, place; then given, result, keys, written and error,
 as of a module. A tuple is made in a fourth of the time that an object takes, and the garbage collector leaves it alone
 once it has seen that nothing in it can be part of a cycle: no dict may be among it."""
+
+WRITTEN: Final = 7
+"""The place of `written` in it."""
 
 
 class NotedModule(msgspec.Struct, gc=False):
@@ -79,7 +84,7 @@ def calls_of(calls_noted: Iterable[Noted]) -> tuple[Call, ...]:
     for noted in calls_noted:
         if isinstance(noted, tuple):
             what, path, depth, place, given, result, keys, written, error = noted
-            kind, name, note = what.kind, what.name, None
+            kind, name, note = what.kind, what.name, what.note
         else:
             kind, name, path, depth, place = "module", noted.name, noted.path, noted.depth, noted.place
             given, result, keys, written = noted.given, noted.result, noted.keys, noted.written

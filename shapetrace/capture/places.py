@@ -31,6 +31,9 @@ ASKING = torch.overrides.handle_torch_function.__code__
 FORWARDING = torch.nn.Module._call_impl.__code__
 """The commonest of these frames by far."""
 
+ITERATING = torch.Tensor.__iter__.__code__
+"""Where `q, k, v = x` and `for row in x` call `unbind`."""
+
 
 NAMELESS: dict[str, str] = {}
 """Shared by all places that give no name."""
@@ -130,7 +133,7 @@ def calling_frame(frame: FrameType | None) -> FrameType | None:
         code = frame.f_code
         if code.co_filename == DISPATCH:
             frame = frame.f_back and frame.f_back.f_back
-        elif code.co_filename in PLUMBING or code.co_name == "__torch_function__":
+        elif code.co_filename in PLUMBING or code is ITERATING or code.co_name == "__torch_function__":
             frame = frame.f_back
         else:
             return frame

@@ -24,7 +24,7 @@ from .given import Given, Held
 from .groups import Groups, guesses, next_letter, splits
 from .kept import left
 from .recorder import said
-from .settings import NOTHING, Settings, are_apart, input_settings, model_settings
+from .settings import NOTHING, Settings, Table, are_apart, input_settings, model_settings
 from .undisturbed import undisturbed
 
 __all__ = ["Probes", "Source", "probe"]
@@ -176,22 +176,25 @@ class Prober:
         return next((inputs for inputs in every if self.works(Choice(groups, inputs, NOTHING))), None)
 
     def found_letters(self) -> Settings:
-        """The letters that can be changed: those of one kind together, or else in smaller parts."""
+        """The letters that can be changed: those of one kind together, or else in smaller parts. Those of the input
+        come last, and are told apart from the others."""
         found = NOTHING
-        for kind in ("".join(filter(is_of_input, self.source.letters)), *KINDS):
-            whole = self.working_letters(kind)
-            parts = ("C", "HG", "D") if whole is None and kind == "CHDG" else ()
-            for own in filter(None, (whole, *map(self.working_letters, parts))):
-                found = merged(found, own)
+        for kind in (*KINDS, "".join(filter(is_of_input, self.source.letters))):
+            whole = self.working_letters(kind, found)
+            if whole is not None:
+                found = merged(found, whole)
+                continue
+            for part in PARTS.get(kind, "" if kind in KINDS or len(kind) < 2 else kind):
+                found = merged(found, self.working_letters(part, found) or NOTHING)
         return found
 
-    def working_letters(self, kind: str) -> Settings | None:
+    def working_letters(self, kind: str, found: Settings) -> Settings | None:
         part = {letter: size for letter, size in self.source.letters.items() if letter in kind}
-        every = settings(part) if part else ()
+        every = settings(part, self.table(found)) if part else ()
         return next((own for own in every if self.works(Choice({}, NOTHING, own))), None)
 
-    def table(self, own: Settings) -> dict[str, tuple[int, ...]]:
-        return {letter: (self.source.letters[letter], *(run[letter] for run in own)) for letter in own[0]}
+    def table(self, own: Settings) -> Table:
+        return table_of(self.source.letters, own)
 
     def input_sizes(self, groups: Groups) -> dict[str, int]:
         return {letter: self.held[number].shape[dim] for letter, ((number, dim), *_) in groups.items()}
@@ -290,13 +293,20 @@ def with_head(sizes: dict[str, int]) -> dict[str, int]:
     return sizes
 
 
-def settings(letters: Sizes) -> Iterator[Settings]:
+def settings(letters: Sizes, others: Table | None = None) -> Iterator[Settings]:
     """Other sizes for letters of both kinds, the input's and the model's own. Layers stay: their number is no axis."""
     outer = {letter: size for letter, size in letters.items() if is_of_input(letter)}
     inner = {letter: size for letter, size in letters.items() if letter != "L" and letter not in outer}
     for own in model_settings(inner):
-        for inputs in input_settings(outer):
+        table = {**(others or {}), **table_of(inner, own)}
+        for inputs in input_settings(outer, table):
             yield merged(inputs, own)
+
+
+def table_of(sizes: Sizes, own: Settings) -> Table:
+    """What each letter of these settings is now, and what it is in the runs."""
+    now = with_head({letter: sizes[letter] for letter in own[0]})
+    return {letter: (size, *(with_head(run)[letter] for run in own)) for letter, size in now.items()}
 
 
 def merged(one: Settings, other: Settings) -> Settings:
@@ -315,6 +325,9 @@ def sizes_of(choice: Choice, run: int) -> tuple[dict[str, int], dict[str, int]]:
 
 KINDS = ("CHDG", "F", "V", "EK", *"JRUQZNAM")
 """Letters of a model that are tried together, where not all of them can be changed."""
+
+PARTS = {"CHDG": ("C", "HG", "D")}
+"""In which parts letters of one kind are tried that cannot be changed together; else each is by itself."""
 
 MOST_IN_PARTS = 2
 """Of how many guesses each group is tried by itself."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
-from ..records import Record, records
+from ..records import Record, records_and_writes
 from ..schema import Call, Stats, TensorMeta, Trace
 from .listener import Listener
 from .noted import NotedModule
@@ -23,9 +23,9 @@ PLAIN = frozenset({Tensor, torch.nn.Parameter})
 
 
 class StatsRecorder(Listener):
-    """Sums up what each call gives, and what a module is given that is in no other.
+    """Sums up what each call gives or changes, and what a module is given that is in no other.
 
-    stats   in the order in which `records` comes by these tensors
+    stats   in the order in which `records_and_writes` comes by these tensors
     """
 
     def __init__(self) -> None:
@@ -75,11 +75,11 @@ def is_readable(tensor: Tensor) -> bool:
 
 def with_stats(trace: Trace, stats: Sequence[Stats | None]) -> Trace:
     """The trace with what a `StatsRecorder` that recorded it found."""
-    found = {(id(each.call), each.is_input, each.key): one for each, one in zip(summed(trace), stats, strict=True)}
+    found = {(id(each.call), is_given(each), each.key): one for each, one in zip(summed(trace), stats, strict=True)}
 
-    def told(call: Call, tensors: dict[str, TensorMeta], is_input: bool) -> dict[str, TensorMeta]:
+    def told(call: Call, tensors: dict[str, TensorMeta], are_given: bool) -> dict[str, TensorMeta]:
         return {
-            key: msgspec.structs.replace(tensor, stats=found.get((id(call), is_input, key)))
+            key: msgspec.structs.replace(tensor, stats=found.get((id(call), are_given, key)))
             for key, tensor in tensors.items()
         }
 
@@ -91,4 +91,9 @@ def with_stats(trace: Trace, stats: Sequence[Stats | None]) -> Trace:
 
 
 def summed(trace: Trace) -> Iterator[Record]:
-    return (each for each in records(trace) if each.materialised and (not each.is_input or each.call.depth == 0))
+    found = records_and_writes(trace)
+    return (each for each in found if each.materialised and (not each.is_input or each.call.depth == 0))
+
+
+def is_given(record: Record) -> bool:
+    return record.is_input or record.is_changed

@@ -70,13 +70,13 @@ def refuse(before: Trace, after: Trace) -> None:
 class Comparer:
     """Compares in the fields that were chosen.
 
-    sizes   letter -> its sizes before and after, where these differ; None where it is not there
+    sizes   letter -> its sizes before and after, where shapes are compared and these differ; None where it is not there
     """
 
     def __init__(self, before: Trace, after: Trace, fields: Collection[str]) -> None:
         self.fields = fields
         self.before, self.after = before.sizes, after.sizes
-        self.sizes = differing(before.sizes, after.sizes)
+        self.sizes = differing(before.sizes, after.sizes) if "shape" in fields else {}
         self.before_device, self.after_device = before.device, after.device
         self.has_axes = all(is_named(trace) for trace in (before, after))
         self.memory = [memory(trace) if "memory" in fields else [] for trace in (before, after)]
@@ -129,7 +129,7 @@ class Comparer:
 
     def explaining(self, before: TensorMeta, after: TensorMeta) -> tuple[str, ...]:
         """The letters by which a shape differs, if nothing else about it does."""
-        if before.shape == after.shape or before.axes != after.axes or before.axes is None:
+        if not self.sizes or before.shape == after.shape or before.axes != after.axes or before.axes is None:
             return ()
         for tensor, sizes in ((before, self.before), (after, self.after)):
             if tuple(evaluate(axis, sizes) for axis in tensor.axes or ()) != tensor.shape:

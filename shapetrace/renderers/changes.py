@@ -12,9 +12,8 @@ from rich.text import Text
 
 from ..diff import Change, Diff, Item, Line
 from ..passes.expressions import SIGNS
-from ..schema import Trace
 from .cells import Piece, axes, cut, escape, line, sizes, width_of, wrap
-from .head import letters, packed
+from .head import lettered, packed
 from .output import output
 from .style import Style
 from .words import says
@@ -59,7 +58,7 @@ def changes(diff: Diff, style: Style | None = None, *, context: int = CONTEXT) -
 
 
 def head(diff: Diff, width: int) -> Iterator[Text]:
-    """Both sides, what of their sizes is the same, and the sizes that differ."""
+    """Both sides, what of their sizes is the same, and the sizes that differ: with a sign if they make a difference."""
     before, after = diff.before, diff.after
     first = max(width_of([(escape(trace.target), "")]) for trace in (before, after))
     for sign, style, trace in (("---", "red", before), ("+++", "green", after)):
@@ -69,21 +68,25 @@ def head(diff: Diff, width: int) -> Iterator[Text]:
         whole, *more = packed([part for part in parts if part[0][0]], width - INDENT)
         yield from (whole, *(Text(" " * INDENT).append_text(text) for text in more))
     same = {letter: size for letter, size in before.sizes.items() if after.sizes.get(letter) == size}
-    where = dict.fromkeys((where_of(before), where_of(after)))
-    parts = [[(letters(msgspec.structs.replace(before, sizes=same)), "cyan")]] if same else []
-    parts += [[(text, "dim")] for text in where if len(where) == 1 and text]
+    where = [both_known(before.dtype, after.dtype), both_known(before.device, after.device)]
+    is_one = not any("→" in word for word in where)
+    there = " ".join(filter(None, where))
+    parts = lettered(msgspec.structs.replace(before, sizes=same), width - INDENT)
+    parts += [[(there, "dim")]] if is_one and there else []
     if parts:
         yield from (Text(" " * INDENT).append_text(text) for text in packed(parts, width - INDENT))
+    sign = f"{'~' if diff else ''}{' ' * INDENT}"[:INDENT]
     for each in diff.sizes:
         style = "yellow" if each.shapes else "dim"
-        what = f"~   {escape(each.letter)} {shown(each.before)} → {shown(each.after)}"
+        what = f"{sign}{escape(each.letter)} {shown(each.before)} → {shown(each.after)}"
         yield Text.assemble((what, style), f": explains {plural(each.shapes, 'shape')}" if each.shapes else "")
-    if len(where) > 1:
-        yield Text(f"~   {' → '.join(where)}", "yellow")
+    if not is_one:
+        yield Text(f"{sign}{there}", "yellow" if diff else "dim")
 
 
-def where_of(trace: Trace) -> str:
-    return " ".join(escape(word) for word in (trace.dtype, trace.device) if word)
+def both_known(one: str, other: str) -> str:
+    """What is said of both sides, as one where one does not say it: a portable trace names no device."""
+    return both(escape(one or other), escape(other or one))
 
 
 def total(diff: Diff) -> list[str]:

@@ -11,7 +11,7 @@ from rich.text import Text
 from ..files import FORMAT, encode
 from ..passes.accounts import nbytes
 from ..passes.copies import Copy, copies, totals
-from ..schema import Trace
+from ..schema import Trace, line_of
 from .cells import Piece, cut, cut_front, escape, line, width_of, wrap
 from .columns import GAP, longest
 from .head import head
@@ -150,7 +150,7 @@ def front(group: Group) -> list[list[Piece]]:
 
 
 def back(copy: Copy) -> list[list[Piece]]:
-    return [[(escape(why(copy)), "yellow")], [(escape(place(copy.source)), "dim")]]
+    return [[(escape(why(copy)), "yellow")], [(escape(line_of(copy.source)), "dim")]]
 
 
 def why(copy: Copy) -> str:
@@ -159,12 +159,7 @@ def why(copy: Copy) -> str:
         return copy.why
     if copy.line[0] == copy.source[0]:
         return f"{copy.why} in line {copy.line[1]}"
-    return f"{copy.why} in {place(copy.line)}"
-
-
-def place(source: tuple[str, int] | None) -> str:
-    """ "model.py:12"."""
-    return "" if source is None else f"{source[0].replace(chr(92), '/').rpartition('/')[2]}:{source[1]}"
+    return f"{copy.why} in {line_of(copy.line)}"
 
 
 def markdown(trace: Trace, groups: Sequence[Group], last: Sequence[str]) -> str:
@@ -184,5 +179,5 @@ def shown(group: Group) -> list[str]:
         made_by,
         module,
         plain(why(copy)),
-        code(place(copy.source)),
+        code(line_of(copy.source)),
     ]

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from ..passes.memory import Memory, layout
-from ..schema import Call, TensorMeta, Trace
+from ..schema import Call, TensorMeta, Trace, line_of
 
 __all__ = ["Row", "facets", "noted", "raised"]
 
@@ -82,5 +82,4 @@ def raised(call: Call) -> str:
     """What a call raised, and the line that it stands in; of a module, whose line is its caller's, just what."""
     if call.source is None or call.kind == "module":
         return call.error or ""
-    file, number = call.source
-    return f"{call.error} ({file.replace(chr(92), '/').rpartition('/')[2]}:{number})"
+    return f"{call.error} ({line_of(call.source)})"

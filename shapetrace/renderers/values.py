@@ -9,7 +9,9 @@ from itertools import zip_longest
 from rich.text import Text
 
 from ..diff.divergence import Apart, Divergence, Extreme, ValuesDiff
+from ..passes.expressions import SIGNS
 from ..records import Record
+from ..schema import line_of
 from .cells import axes, cut, escape, line, sizes, width_of, wrap
 from .output import output
 from .style import Style
@@ -143,7 +145,15 @@ def strange(found: ValuesDiff) -> Iterator[str]:
             continue
         for side, record in (("before", one), ("after", other)):
             if record is not None:
-                yield escape(f"{word} starts {side} at {called(record)}")
+                yield escape(f"{word} starts {side} at {called(record)}{written(record)}")
+
+
+def written(record: Record) -> str:
+    """Of a tensor that was there before what wrote into it, and where."""
+    if not record.is_changed:
+        return ""
+    line = line_of(record.call.source)
+    return f", changed by {SIGNS.get(record.call.name, record.call.name)}{line and f' ({line})'}"
 
 
 def total(found: ValuesDiff) -> str:

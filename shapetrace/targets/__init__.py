@@ -29,7 +29,7 @@ from ..letters import in_order, sizes_in
 from ..schema import Trace
 from . import files, hf, modules, registry, vision
 from .blame import Raised, own_traceback
-from .brackets import split
+from .brackets import Word, applied, split
 from .inputs import Spec, parse
 from .options import join
 from .place import AS_IT_IS, Place, Way, importable
@@ -72,15 +72,16 @@ class Request(msgspec.Struct, frozen=True):
 KINDS = {"hf": hf.find, "timm": vision.timm, "torchvision": vision.torchvision}
 """What stands before the first colon of a target -> what finds it. It makes its models of configurations."""
 
+CONFIGURED = ("hf",)
+"""Those of which a configuration has all fields that there are, and no builder takes others."""
+
 
 def find(target: str, way: Way = AS_IT_IS) -> Place:
     """Where a target is; nothing is imported yet. `TargetError`, with what is near, if it is not there."""
     kind, colon, rest = target.partition(":")
     if colon and rest and kind in KINDS:
         return KINDS[kind](target, rest, way)
-    if way.changes:
-        kinds = join(f"{kind}:…" for kind in KINDS)
-        raise TargetError(f"{target}: --set changes a field of a configuration: it is for {kinds}")
+    refuse_changes(target, way)
     where, _, name = target.rpartition(":")
     if not where or not name or re.fullmatch(r"[A-Za-z]:[\\/][^:]*", target):  # the colon of a drive is none
         return registry.find(target.removesuffix(":"))
@@ -89,17 +90,23 @@ def find(target: str, way: Way = AS_IT_IS) -> Place:
     return modules.find(target, where, name)
 
 
+def refuse_changes(target: str, way: Way) -> None:
+    if way.changes:
+        kinds = join(f"{kind}:…" for kind in KINDS)
+        raise TargetError(f"{target}: --set changes a field of a configuration: it is for {kinds}")
+
+
 def record(request: Request) -> Trace:
     """The trace of one forward of what was asked for.
 
     Raises `Raised` from an exception of the user's own code, and other kinds of `ShapetraceError` for what is wrong in
     the request.
     """
-    specs, place, options = asked(request)
+    request, place, words = asked(request)
     first: Raised | None = None
     while True:
         try:
-            found = record_at(place, options, request, specs)
+            found = record_at(place, request, words)
         except Raised as raised:
             first = first or raised
             if place.instead is None:
@@ -131,19 +138,29 @@ def reason(raised: Raised) -> str:
     return f"{type(cause).__name__}: {first_line(cause)}" if cause is not None else str(raised)
 
 
-def asked(request: Request) -> tuple[list[Spec], Place, tuple[str, ...]]:
-    """The inputs, the place and the options that a request names; what cannot be is refused before anything slow."""
-    specs = [parse(text) for text in request.inputs]
-    sizes_in(request.axes)
-    target, own = split(request.target)
+def asked(request: Request) -> tuple[Request, Place, tuple[Word, ...]]:
+    """What was asked for, where that is, and of its own options those of which its builder has to say what they are.
+
+    What cannot be is refused before anything slow.
+    """
+    check(request)
+    target, words = split(request.target)
+    kind = target.partition(":")[0]
+    if kind in KINDS:
+        request, words = applied(request, words, (), has_fields=kind in CONFIGURED), ()
+        check(request)
     place = find(target, request.way)
-    if own:
-        place = msgspec.structs.replace(place, target=f"{place.target}{request.target[len(target) :]}")
-    return specs, place, (*request.options, *own)
+    return request, msgspec.structs.replace(place, target=f"{place.target}{request.target[len(target) :]}"), words
 
 
-def record_at(place: Place, options: Sequence[str], request: Request, specs: Sequence[Spec]) -> Trace:
-    with made_at(place, options, request, specs) as ready:
+def check(request: Request) -> list[Spec]:
+    """The inputs that a request describes; and what of it has to be well written is."""
+    sizes_in(request.axes)
+    return [parse(text) for text in request.inputs]
+
+
+def record_at(place: Place, request: Request, words: Sequence[Word]) -> Trace:
+    with made_at(place, request, words) as (ready, request):
         from ..capture import Detail, trace_of
         from ..capture import record as record_forward
         from .devices import absent
@@ -180,25 +197,32 @@ def made(request: Request) -> Iterator[tuple[Place, Ready]]:
 
     Raises as `record` does.
     """
-    specs, place, options = asked(request)
-    with made_at(place, options, request, specs) as ready:
+    request, place, words = asked(request)
+    with made_at(place, request, words) as (ready, _):
         yield place, ready
 
 
 @contextmanager
-def made_at(place: Place, options: Sequence[str], request: Request, specs: Sequence[Spec]) -> Iterator[Ready]:
-    from .ready import make  # torch, from here on
+def made_at(place: Place, request: Request, words: Sequence[Word]) -> Iterator[tuple[Ready, Request]]:
+    """And the request with the `words` that were options of its own."""
+    from .ready import load, make  # torch, from here on
 
     with importable(place.folder):
-        yield make(
+        loaded, takes = load(place, request.seed)
+        if words:
+            request = applied(request, words, takes.parameters)
+            refuse_changes(place.target, request.way)
+        ready = make(
             place,
-            options,
-            specs,
+            loaded,
+            request.options,
+            check(request),
             seed=request.seed,
             others=request.others,
             given=request.given,
             way=request.way,
         )
+        yield ready, request
 
 
 def sources(ready: Ready) -> list[Sourcing]:

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from ..errors import TargetError, near
 from ..letters import letters_of_names
 
-__all__ = ["MOST", "bind", "join", "option", "options", "parameters", "signature_of", "sizes", "whole"]
+__all__ = ["MOST", "bind", "is_letter", "join", "option", "options", "parameters", "signature_of", "sizes", "whole"]
 
 MOST = 2**63 - 1
 """The largest size that torch has."""

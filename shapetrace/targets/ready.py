@@ -21,7 +21,7 @@ from .options import argument, bind, options, parameters, signature_of, sized, s
 from .place import AS_IT_IS, Place, Way
 from .tensors import example, first_line, inputs
 
-__all__ = ["Ready", "make"]
+__all__ = ["Ready", "load", "make"]
 
 FORMS = "a model, (model, args) or (model, args, kwargs), where args is a tuple and kwargs a dict"
 
@@ -53,8 +53,18 @@ class Ready(msgspec.Struct, frozen=True):
         return f"; it was given no input, {example(next(iter(takes.values())))} gives it one"
 
 
+def load(place: Place, seed: int) -> tuple[Callable[..., Any], Signature]:
+    """What is at a place, a builder, a class or a model, and what options it takes."""
+    torch.manual_seed(seed)
+    loaded = place.load()
+    if not callable(loaded):
+        raise TargetError(f"{place.target} is of type {described(loaded)}; it must be a model or return one")
+    return loaded, taken(loaded)
+
+
 def make(
     place: Place,
+    loaded: Callable[..., Any],
     tokens: Sequence[str],
     specs: Sequence[Spec],
     *,
@@ -63,14 +73,10 @@ def make(
     given: Collection[str] = (),
     way: Way = AS_IT_IS,
 ) -> Ready:
-    """Load the target, build its model with the options in `tokens`, and make the inputs that `specs` describe.
+    """Build the model of what was loaded, with the options in `tokens`, and make the inputs that `specs` describe.
 
     `others` and `given` are names of options elsewhere: see `bind`.
     """
-    torch.manual_seed(seed)
-    loaded = place.load()
-    if not callable(loaded):
-        raise TargetError(f"{place.target} is of type {described(loaded)}; it must be a model or return one")
     spare = {size.letter for spec in specs for size in spec.sizes if size.letter is not None}
     bound, named = bind(place.target, taken(loaded), tokens, spare=spare, others=others, given=given)
     letters = {**sizes(bound), **named}

@@ -9,7 +9,8 @@ written out, so that its scores and weights are compared, too.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -19,11 +20,13 @@ from torch import nn
 from ..capture import Detail, record
 from ..capture.copied import Copies, copied
 from ..capture.naming import Sourcing
+from ..capture.notes import note
 from ..capture.undisturbed import undisturbed
 from ..diff.divergence import ValuesDiff
 from ..schema import Trace
-from .inputs import Inputs, fitted, refilled
+from .inputs import Inputs, fitted, named, refilled
 from .runs import Runs
+from .uses import Use, uses
 from .weights import copy_weights
 
 __all__ = ["Inputs", "Side", "Weights", "compare", "compare_values"]
@@ -54,22 +57,39 @@ def compare_values(
     """
     given = Inputs(args, kwargs)
     theirs = fitted(before_model, after_model, given)
-    sides = Side(before_model, given), Side(after_model, theirs)
+    sides = Side(before_model, given), Side(after_model, theirs, given="the same inputs")
     return compare(*sides, weights=weights, rtol=rtol, atol=atol, seed=seed)
 
 
 class Side(NamedTuple):
-    """A model and its inputs; as what it was asked for, if not by its class; and how it can be built at other sizes."""
+    """A model and its inputs.
+
+    target    as what it was asked for, if not by its class
+    sources   how it can be built at other sizes
+    given     what its inputs are, in words
+    """
 
     model: nn.Module
     inputs: Inputs
     target: str = ""
     sources: Sequence[Sourcing] = ()
+    given: str = "its own inputs"
 
-    def traced(self, model: nn.Module) -> Trace:
+    def traced(self, model: nn.Module, seed: int) -> Trace:
         args, kwargs = again(self.inputs)
-        found = record(copied(model), args, kwargs, Detail(materialise=True), sources=self.sources)
+        with self.running(seed):
+            found = record(copied(model), args, kwargs, Detail(materialise=True), sources=self.sources)
         return msgspec.structs.replace(found, target=self.target or found.target)
+
+    @contextmanager
+    def running(self, seed: int) -> Iterator[None]:
+        """What is raised here says whose it is: two models run the same code as often as not."""
+        torch.manual_seed(seed)
+        try:
+            yield
+        except Exception as error:
+            note(error, f"shapetrace: raised by {self.target or type(self.model).__name__}, given {self.given}")
+            raise
 
 
 def compare(
@@ -86,22 +106,29 @@ def compare(
 
     refill   whether the second's own only say what it takes: the values are those of the first
     """
-    inputs = "the same"
-    if refill:
-        own, inputs = refilled(before.model, after.model, before.inputs, after.inputs)
-        after = after._replace(inputs=own)
     with undisturbed():
         second = copied(after.model)
         done = weighed(before.model, second, weights)
-        traces: list[Trace] = []
-        for side, model in ((before, before.model), (after, second)):
-            torch.manual_seed(seed)
-            traces.append(side.traced(model))
-        runs = Runs(traces[0], traces[1], rtol, atol)
+        first = before.traced(before.model, seed)
+        if refill:
+            after = with_inputs_of(before, after, first, seed)
+        runs = Runs(first, after.traced(second, seed), rtol, atol)
         for side, model, run in ((before, before.model, runs.keep), (after, second, runs.compare)):
-            torch.manual_seed(seed)
-            run(copied(model), *again(side.inputs))
-    return msgspec.structs.replace(runs.found(), weights=done, inputs=inputs)
+            with side.running(seed):
+                run(copied(model), *again(side.inputs))
+    return msgspec.structs.replace(runs.found(), weights=done, inputs=after.given if refill else "the same")
+
+
+def with_inputs_of(before: Side, after: Side, first: Trace, seed: int) -> Side:
+    """The second side with the inputs of the first.
+
+    first   the trace of the first side; the second runs with its own inputs only if names do not tell which is which
+    """
+    known: tuple[dict[str, Use], dict[str, Use]] = {}, {}
+    if named(before.model, before.inputs).keys() != named(after.model, after.inputs).keys():
+        known = uses(first), uses(after.traced(after.model, seed))
+    own, said = refilled(before.model, after.model, before.inputs, after.inputs, known)
+    return after._replace(inputs=own, given=said)
 
 
 def weighed(before: nn.Module, after: nn.Module, weights: Weights) -> str:

@@ -13,12 +13,14 @@ from ..capture.heard import heard
 from ..diff import pairs
 from ..diff.divergence import Divergence, Strange, ValuesDiff
 from ..errors import ShapetraceError
-from ..records import Record, records
+from ..records import Record, records_and_writes
 from ..schema import Trace
 from .effects import without_effect
 from .elements import apart, arranged, comparable, tolerance
 
 __all__ = ["Runs"]
+
+Key = tuple[int, bool, str]
 
 Pair = tuple[int, int]
 """Of results: their numbers before and after, counted in the order in which calls end."""
@@ -166,18 +168,22 @@ def named(found: list[Divergence]) -> list[Divergence]:
 
 
 def results(trace: Trace) -> list[Record]:
-    """What calls gave, in the order in which they ended."""
-    return [record for record in records(trace) if not record.is_input and record.materialised]
+    """What calls gave or changed, in the order in which they ended."""
+    return [record for record in records_and_writes(trace) if not record.is_input and record.materialised]
 
 
-def numbered(found: list[Record]) -> dict[tuple[int, str], int]:
-    return {(id(record.call), record.key): number for number, record in enumerate(found)}
+def numbered(found: list[Record]) -> dict[Key, int]:
+    return {key_of(record): number for number, record in enumerate(found)}
 
 
-def place(numbers: dict[tuple[int, str], int], record: Record | None) -> int | None:
+def place(numbers: dict[Key, int], record: Record | None) -> int | None:
     if record is None or record.is_input or not record.materialised:
         return None
-    return numbers.get((id(record.call), record.key))
+    return numbers.get(key_of(record))
+
+
+def key_of(record: Record) -> Key:
+    return id(record.call), record.is_changed, record.key
 
 
 def refuse_other(trace: Trace, expected: int, count: int) -> None:

@@ -142,6 +142,58 @@ def test_up_to_the_call_that_raised(steps: tuple[Steps, Tensor]) -> None:
     assert near(partial[""]["input"].stats, of(model[0](steps[1])))
 
 
+def put(y: Tensor, value: float) -> None:
+    y[0] = value
+
+
+def put_all(y: Tensor, value: float) -> None:
+    torch._foreach_add_([y], value)
+
+
+def put_in_data(y: Tensor, value: float) -> None:
+    y.data[0] = value
+
+
+def put_in_view(y: Tensor, value: float) -> None:
+    y[0].fill_(value)
+
+
+WRITES = [
+    (put, "__setitem__", [3]),
+    (put_all, "_foreach_add_", [6]),
+    (put_in_data, "__setitem__", [3]),
+    (put_in_view, "fill_", [3]),
+]
+
+
+@pytest.mark.parametrize("options", [{}, {"ops": True}], ids=str)
+@pytest.mark.parametrize(("write", "name", "counts"), WRITES, ids=lambda value: getattr(value, "__name__", ""))
+def test_what_is_written_into_a_tensor_is_summed_up_at_this_call(
+    write: Any, name: str, counts: list[int], options: dict[str, bool]
+) -> None:
+    class Writes(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            y = x * 2
+            write(y, torch.nan)
+            return y + 1
+
+    trace = shapetrace.trace(Writes(), torch.ones(2, 3), stats=True, **options)
+    (call,) = (call for call in trace.calls if call.kind == "function" and call.name == name)
+    tensors = (*call.inputs.values(), *call.outputs.values())
+    assert [tensor.stats.nan for tensor in tensors if tensor.stats is not None] == counts
+
+
+def test_a_row_of_the_tree_has_what_was_written() -> None:
+    class Writes(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            y = x * 2
+            y[0, 1:] = torch.nan
+            return y
+
+    rows = str(shapetrace.trace(Writes(), torch.ones(2, 3), stats=True, axes=False)).splitlines()
+    assert [row for row in rows if "NaN" in row] == ["└─ y  […] =  (2,3)  (3,1)   in place on y · 2 NaN · 2 ± 0 in 2…2"]
+
+
 def test_inside_of_a_transform_no_value_can_be_read() -> None:
     class Mapped(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

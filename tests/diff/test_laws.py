@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shapetrace.diff import Diff, Place, compare, pairs
-from shapetrace.records import records
+from shapetrace.records import records, records_and_writes
 from shapetrace.schema import Trace
 from tests.diff.nodes import Node, trace_of
 
@@ -88,8 +88,9 @@ def test_each_record_of_either_side_is_in_one_pair(before: Trace, after: Trace) 
     found = list(pairs(before, after))
     for side, trace in enumerate((before, after)):
         there = [pair[side] for pair in found if pair[side] is not None]
-        assert sorted(map(id, (each.call for each in there))) == sorted(id(each.call) for each in records(trace))
-        assert len(there) == len(list(records(trace)))
+        told = list(records_and_writes(trace))
+        assert sorted(map(id, (each.call for each in there))) == sorted(id(each.call) for each in told)
+        assert len(there) == len(told)
 
 
 # --- one edit ---------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from shapetrace.errors import ShapetraceError
 from shapetrace.targets import Raised
 from shapetrace.targets.inputs import parse
 from shapetrace.targets.place import Place
-from shapetrace.targets.ready import Ready, make
+from shapetrace.targets.ready import Ready, load, make
 
 
 class Net(nn.Module):
@@ -41,7 +41,8 @@ net = Net()
 
 def ready(loaded: object, line: str = "", *specs: str, seed: int = 0, registered: bool = False) -> Ready:
     place = Place("net.py:target", lambda: loaded, registered=registered)
-    return make(place, line.split(), [parse(spec) for spec in specs], seed=seed, others=())
+    loaded, _ = load(place, seed)
+    return make(place, loaded, line.split(), [parse(spec) for spec in specs], seed=seed, others=())
 
 
 def refusal(loaded: object, line: str = "", *specs: str, registered: bool = False) -> str:

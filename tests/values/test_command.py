@@ -37,6 +37,17 @@ def broken():
 def nowhere(): return Net("x").to("meta"), (), {"x": torch.ones(2, 3, device="meta")}
 def failing(): return Net("x"), (), {"z": torch.zeros(2, 3)}
 
+class Picky(Net):
+    def forward(self, z):
+        if z.any():
+            raise ValueError("only zeros")
+        return self.linear(z)
+
+def picky(): return Picky("z"), (), {"z": torch.zeros(2, 3)}
+
+def stray(before, after):
+    after.linear.bias.data.copy_(before.linear.bias)
+
 def port(before, after):
     after.linear.weight.data.copy_(before.linear.weight)
 """
@@ -153,7 +164,32 @@ def test_a_model_that_raises_is_trouble(run: Run) -> None:
     status, out, err = run("nets.py:old", "nets.py:failing", "--values")
     assert (status, out) == (2, "")
     assert "KeyError: 'x'" in err
-    assert err.endswith("\nshapetrace: nets.py:old against nets.py:failing: one of them raised this when it was run\n")
+    assert err.splitlines()[-2:] == [
+        "shapetrace: raised by nets.py:failing, given its own inputs",
+        "shapetrace: nets.py:old against nets.py:failing: without values of both nothing is compared",
+    ]
+
+
+def test_a_model_that_raises_on_the_inputs_of_the_other_is_told_them(run: Run) -> None:
+    status, out, err = run("nets.py:old", "nets.py:picky", "--values")
+    assert (status, out) == (2, "")
+    assert "ValueError: only zeros" in err
+    assert "\nshapetrace: raised by nets.py:picky, given x as z\n" in err
+
+
+def test_a_function_for_the_weights_that_raises_is_shown_from_its_own_line_on(run: Run, tmp_path: Path) -> None:
+    status, out, err = run("nets.py:old", "nets.py:new", "--values", "--weights", "nets.py:stray")
+    line = 1 + next(n for n, text in enumerate(NETS.splitlines()) if text.startswith("    after.linear.bias"))
+    assert (status, out) == (2, "")
+    assert err.splitlines()[:3] == [
+        "Traceback (most recent call last):",
+        f'  File "{tmp_path / "nets.py"}", line {line}, in stray',
+        "    after.linear.bias.data.copy_(before.linear.bias)",
+    ]
+    assert err.splitlines()[-2:] == [
+        "AttributeError: 'NoneType' object has no attribute 'data'",
+        "shapetrace: --weights nets.py:stray: it raised this, given copies of both models",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from shapetrace import ShapetraceError, ValuesDiff, compare_values
-from shapetrace.errors import InputError
 from shapetrace.models.gpt import gpt
 from shapetrace.renderers import Style, values
 
@@ -108,6 +107,24 @@ def test_it_is_said_where_nan_starts_and_on_which_side() -> None:
     assert "largest absolute difference  inf at [0,0]: 2 → nan\n" in text(found)
 
 
+def test_nan_that_is_written_into_a_tensor_is_met_where_that_is_done() -> None:
+    class Writes(nn.Module):
+        def __init__(self, value: float) -> None:
+            super().__init__()
+            self.value = value
+
+        def forward(self, x: Tensor) -> Tensor:
+            rows = x * 2
+            rows[0, 1] = self.value
+            return rows.sum()
+
+    found = compare_values(Writes(1.0), Writes(float("nan")), X)
+    assert found.first is not None
+    assert (found.first.before.call.name, found.first.before.name) == ("__setitem__", "rows")
+    said = next(line for line in text(found).splitlines() if "NaN starts" in line)
+    assert re.fullmatch(r"    NaN starts after at rows, changed by \[…\] = \(test_values.py:\d+\)", said)
+
+
 def test_nan_in_the_same_places_is_the_same() -> None:
     assert not compare_values(Net(float("nan")), Net(float("nan")), X)
 
@@ -200,25 +217,6 @@ def test_a_function_of_ones_own_puts_the_weights_into_a_copy() -> None:
     found = compare_values(one, other, X, weights=port)
     assert (bool(found), found.weights) == (False, "put in by port")
     assert torch.equal(other.weight, own)
-
-
-# --- inputs ----------------------------------------------------------------------------------------------------------
-
-
-def takes(source: str) -> nn.Module:
-    space: dict[str, Callable[..., Tensor]] = {}
-    exec(f"def forward(self, {source}): return {source.split(',')[0]} * 2", space)
-    return type("Takes", (nn.Module,), {"forward": space["forward"]})()
-
-
-def test_an_input_of_another_name_goes_to_the_same_place() -> None:
-    assert not compare_values(takes("ids, mask=None"), takes("input_ids, attention_mask=None"), ids=X)
-
-
-def test_an_input_that_has_no_place_is_refused() -> None:
-    with pytest.raises(InputError) as error:
-        compare_values(takes("ids, mask=None"), takes("input_ids"), ids=X, mask=None)
-    assert str(error.value) == "Takes has no input 'mask', nor one in its place; it takes input_ids"
 
 
 def test_a_model_that_runs_otherwise_each_time_is_refused() -> None:

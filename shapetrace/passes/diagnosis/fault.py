@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from ...schema import Call, TensorMeta, Trace
+from ...schema import Call, TensorMeta, Trace, line_of
 from ..accounts import Memory, layout
 from ..copying import is_crooked
 from ..expressions import plain_name
@@ -16,14 +16,24 @@ from ..labels import Labels
 from ..memory import Ledger, ledger
 from ..nesting import walk
 
-__all__ = ["Fault", "Given", "failing", "fault", "line_of", "listed", "modules", "product"]
+__all__ = ["Fault", "Given", "failing", "fault", "listed", "modules", "product"]
+
+
+LONG = 30
+"""A name that is longer is shortened in a sentence."""
 
 
 class Given(msgspec.Struct, frozen=True):
-    """A tensor that the call was given, and what the code calls it."""
+    """A tensor that the call was given, and what the code calls it, shortened and in full."""
 
     name: str
     tensor: TensorMeta
+    full: str = ""
+
+    @property
+    def code(self) -> str:
+        """The name as it stands before a dot: "(x / 2)"."""
+        return f"({self.name})" if is_loose(self.name) else self.name
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -137,7 +147,7 @@ class Fault(msgspec.Struct, frozen=True):
             return f"{'parameter' if tensor.kind == 'Parameter' else 'buffer'} {tensor.name}"
         index = self.maker(tensor)
         if index is not None:
-            code, line = self.codes[index], line_of(self.trace.calls[index])
+            code, line = self.codes[index], line_of(self.trace.calls[index].source)
             return f"from {line}" if line and code == given.name else f"from {self.said(index)}"
         return "input of the model" if self.is_input(tensor) else "made before"
 
@@ -151,7 +161,7 @@ class Fault(msgspec.Struct, frozen=True):
 
     def said(self, index: int) -> str:
         """A call as code, and where that stands."""
-        place = line_of(self.trace.calls[index])
+        place = line_of(self.trace.calls[index].source)
         return f"{self.codes[index]}{f' ({place})' if place else ''}"
 
     def layout(self, given: Given) -> str:
@@ -166,12 +176,44 @@ def fault(trace: Trace) -> Fault | None:
     call, kept, codes = trace.calls[index], ledger(trace), written(trace, index)
     given = given_to(call, {} if call.kind == "module" else kept.accounts[index].inputs)
     text = (call.error or "").partition(": ")[2]
-    return Fault(trace, index, plain_name(call), text, given, codes[index], codes, kept, makers(trace, index))
+    first = makers(trace, index)
+    if call.name == "unpack" and codes[index].endswith("…"):
+        maker = next((first.get(part.number) for part in call.inputs.values() if part.number is not None), None)
+        codes[index] = codes[index][:-1] + codes[maker] if maker is not None else codes[index]
+    return Fault(trace, index, plain_name(call), text, given, codes[index], codes, kept, first)
 
 
 def given_to(call: Call, labels: Mapping[str, Memory]) -> dict[str, Given]:
     named = {key: labels[key].of if key in labels else "" for key in call.inputs}
-    return {key: Given(plain(named[key] or key), tensor) for key, tensor in call.inputs.items()}
+    named = {key: plain(name or key) for key, name in named.items()}
+    short = {name: shortened(name) for name in named.values()}
+    clear = len(set(short.values())) == len(short)
+    return {
+        key: Given(short[named[key]] if clear else named[key], tensor, named[key])
+        for key, tensor in call.inputs.items()
+    }
+
+
+def shortened(name: str) -> str:
+    """A long chain of calls by its first and its last: "k.view(2, 6, 4, 4).transpose(1, 2)" -> "k….transpose(1, 2)"."""
+    if len(name) <= LONG or is_loose(name):
+        return name
+    dots = [at for at, letter in outside(name) if letter == "."]
+    return f"{name[: dots[0]]}…{name[dots[-1] :]}" if len(dots) > 1 else name
+
+
+def is_loose(name: str) -> bool:
+    """Whether there are signs in it outside of any brackets: "x / 2"."""
+    return not name.startswith("argument ") and any(letter == " " for _, letter in outside(name))
+
+
+def outside(name: str) -> Iterator[tuple[int, str]]:
+    """The letters that are in no brackets, and where they are."""
+    depth = 0
+    for at, letter in enumerate(name):
+        depth += (letter in "([") - (letter in ")]")
+        if depth == 0:
+            yield at, letter
 
 
 def makers(trace: Trace, stop: int) -> dict[int, int]:
@@ -211,14 +253,6 @@ def written(trace: Trace, stop: int) -> dict[int, str]:
 def plain(name: str) -> str:
     """A name that is no more than a position, as `*args` have none."""
     return f"argument {name}" if name.isdigit() else name
-
-
-def line_of(call: Call) -> str:
-    """The file and the line of a call: "net.py:11"."""
-    if call.source is None:
-        return ""
-    file, number = call.source
-    return f"{file.replace(chr(92), '/').rpartition('/')[2]}:{number}"
 
 
 def product(sizes: Sequence[int]) -> str:
