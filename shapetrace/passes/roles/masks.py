@@ -13,8 +13,8 @@ from .functions import JOINS
 
 __all__ = ["Masks"]
 
-WHOLE = 16
-"""Places of a dim that are all looked at; of one that is longer, about as many."""
+ROWS, FEW = 64, 3
+"""How many places of a dim are looked at: of the first head, and of the last."""
 
 
 class Masks:
@@ -49,19 +49,21 @@ class Masks:
         """Whether some dim counts queries that see so of the keys in `dim`, in the first head and in the last."""
         rank = len(node.shape)
         keys = dim % rank if -rank <= dim < rank else rank - 1
-        corners = [[0] * rank, [max(size - 1, 0) for size in node.shape]]
+        corners = [([0] * rank, ROWS), ([max(size - 1, 0) for size in node.shape], FEW)]
 
-        def is_stair(queries: int, corner: list[int]) -> bool:
+        def is_stair(queries: int, corner: list[int], rows: int) -> bool:
             def hides(query: int, key: int) -> bool:
                 place = list(corner)
                 place[queries], place[keys] = query, key
                 value = self.elements.at(node, tuple(place))
                 return value is not None and is_hidden(value)
 
-            return is_causal(hides, node.shape[queries], node.shape[keys])
+            return is_causal(hides, node.shape[queries], node.shape[keys], rows)
 
         return any(
-            all(is_stair(queries, corner) for corner in corners) for queries in reversed(range(rank)) if queries != keys
+            all(is_stair(queries, *corner) for corner in corners)
+            for queries in reversed(range(rank))
+            if queries != keys
         )
 
 
@@ -82,27 +84,28 @@ def origin(node: Node) -> Hashable:
     return first.at, node.shape, node.meta.stride, node.meta.offset
 
 
-def is_causal(hides: Callable[[int, int], bool], queries: int, keys: int) -> bool:
+def is_causal(hides: Callable[[int, int], bool], queries: int, keys: int, rows: int) -> bool:
     """Whether the last key that a query sees is the one after the last that the query before it sees.
 
     A single query tells nothing, nor do queries that see no more than one key each. Of more keys than queries the first
     may be a past, if none of it is hidden; else which of the keys are the queries' own is not known.
+
+    rows   how many queries are looked at: of the first all keys, of others those before and after this border, and the
+           last
     """
     first = next((key for key in reversed(range(keys)) if not hides(0, key)), -1)
     if queries < 2 or first + queries > keys or hides(queries - 1, first + queries - 2):
         return False
-    if keys > queries and any(hides(queries - 1, key) for key in some(0, first + queries)):
+    if keys > queries and any(hides(queries - 1, key) for key in some(first + queries, ROWS)):
         return False
     return all(
         hides(query, key) == (key > first + query)
-        for query in some(0, queries)
-        for key in some(max(first + query, 0), keys)
+        for query in some(queries, rows)
+        for key in {first + query, first + query + 1, keys - 1}
+        if 0 <= key < keys
     )
 
 
-def some(start: int, stop: int) -> list[int]:
-    """Places from `start` on: all of a few; of many the first, the last, and others between."""
-    if stop - start <= WHOLE:
-        return list(range(start, stop))
-    step = max(1, (stop - start) // WHOLE)
-    return [start, start + 1, *range(start + 2, stop - 1, step), stop - 1]
+def some(count: int, most: int) -> list[int]:
+    """Places of a dim: all of a few; of many the first, the last, and others between."""
+    return list(range(count)) if count <= most else [*range(0, count - 1, -(-count // most)), count - 1]
