@@ -17,6 +17,8 @@ from ..letters import is_of_input, is_unknown, names_in, sizes_in
 from ..passes.axes import is_varying, name_axes, unseen, without
 from ..passes.declared import as_declared
 from ..passes.depth import layers_of
+from ..passes.nesting import forward_of
+from ..passes.plumbing import is_float
 from ..passes.roles import name_roles
 from ..passes.widths import name_widths
 from ..passes.widths.unseen import name_unseen
@@ -39,6 +41,13 @@ SHORT = re.compile(r"([2-4]·)?\w(/[24])?|\w/[^\W\d]")
 
 OF_INPUT = "BTSP"
 """Letters for what is left, as far as there are any."""
+
+NUMBER = re.compile(r"(?<!\w)\d+")
+RANK_OF_IMAGES = 4
+"""The last dim of floats that are no image is a width."""
+
+FEW = 3
+"""What stands so often side by side, as queries, keys and values, is no length."""
 
 Sourcing = Callable[[Given], Source | None]
 """A way to come by a model again; None if there is none for it."""
@@ -101,6 +110,9 @@ class Naming:
         found = [size for letter, size in named.sizes.items() if letter not in probes.sizes]
         named = name_widths(msgspec.structs.replace(named, sizes={**trace.sizes, **used(named)}), self.sizes)
         named = without(named, is_varying) if any(map(is_varying, axes_of(named))) else named
+        undecided = undecided_in(named)
+        if any(is_made_of(axis, undecided) for axis in axes_of(named)):
+            named = without(named, lambda axis: is_made_of(axis, undecided))
         found += [named.sizes[letter] for letter in "TS" if letter in named.sizes and named.sizes[letter] not in found]
         left = list((Counter(left) - Counter(found)).elements())
         notes = (*trace.notes, *unnamed(probes, left, {**used(named), **self.sizes}, self.sizes))
@@ -227,6 +239,28 @@ def axes_of(trace: Trace) -> set[str | int]:
 def is_formula(axis: str | int) -> bool:
     """Whether it is more than a product of letters; that may fit two runs by chance, as the tokens of an expert do."""
     return isinstance(axis, str) and not is_varying(axis) and "·".join(names_in(axis)) != axis
+
+
+def undecided_in(named: Trace) -> set[int]:
+    """The sizes of what the model was given that are no letter, but for widths and a few: rows of a picture, a past."""
+    index = forward_of(named.calls)
+    tensors = [] if index is None else named.calls[index].inputs.values()
+    dims = (
+        axis
+        for tensor in tensors
+        for axis in (tensor.axes or ())[: -1 if is_float(tensor) and len(tensor.shape) < RANK_OF_IMAGES else None]
+        if isinstance(axis, int)
+    )
+    return {size for size in dims if size > FEW}
+
+
+def is_made_of(axis: str | int, undecided: set[int]) -> bool:
+    """Whether a number in it may be one of these: of 5·B, where an input has 5 rows, nothing is known at 6."""
+    return (
+        isinstance(axis, str)
+        and any(map(is_of_input, names_in(axis)))
+        and any(int(number) in undecided for number in NUMBER.findall(axis))
+    )
 
 
 def may_be_chance(axis: str | int) -> bool:

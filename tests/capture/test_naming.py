@@ -174,6 +174,17 @@ def test_floats_that_are_given_at_the_width_of_the_model_grow_with_it() -> None:
     assert first(trace) == [("B", "C"), ("B", "3·C")]
 
 
+def test_of_rows_of_an_image_that_stay_as_they_are_nothing_is_made() -> None:
+    class Rows(nn.Module):
+        def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
+            if image.shape[1:] != (3, 5, 7):
+                raise ValueError
+            return image.permute(0, 2, 3, 1).reshape(-1, 7, 3), image.permute(0, 3, 2, 1).reshape(-1, 5, 3)
+
+    trace = shapetrace.trace(Rows(), torch.zeros(2, 3, 5, 7))
+    assert [tensor.axes or tensor.shape for tensor in trace.calls[0].outputs.values()] == [(10, 7, 3), (14, 5, 3)]
+
+
 def test_images_have_a_batch() -> None:
     model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 8 * 8, 10))
     assert first(shapetrace.trace(model, torch.zeros(2, 3, 8, 8))) == [("B", 3, 8, 8), ("B", 10)]
