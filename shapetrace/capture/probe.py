@@ -6,7 +6,7 @@ afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import product
@@ -15,13 +15,13 @@ from typing import Any, cast
 import msgspec
 from torch import nn
 
-from ..letters import is_of_input
+from ..letters import is_of_input, is_unknown
 from ..passes.align import place
 from ..passes.depth import Layers, stretched
 from ..schema import Trace
 from .drawn import FewDrawn
-from .given import Given
-from .groups import Groups, guesses, splits
+from .given import Given, Held
+from .groups import Groups, guesses, next_letter, splits
 from .kept import left
 from .recorder import said
 from .settings import NOTHING, Settings, Table, are_apart, input_settings, model_settings
@@ -148,18 +148,18 @@ class Prober:
                 return
 
     def found_groups(self, likely: list[Groups]) -> tuple[Groups, Settings]:
-        """Of the groups that can be changed all at once the first, unless of the likeliest more can be one by one.
+        """Of the groups that can be changed all at once the first; beside a cache, also what can be changed as well.
 
-        So it is with a cache: of its tensors those dims can be changed that are no width.
+        Of its tensors those dims can be that are no width.
         """
         found = next(((groups, inputs) for groups in likely if (inputs := self.working(groups))), ({}, NOTHING))
-        has_cache = len({tensor.name for tensor in self.held}) < len(self.held)
-        for groups in likely[:MOST_IN_PARTS] if has_cache else ():
-            if groups == found[0]:
-                break
-            parts = {letter: dims for letter, dims in groups.items() if self.working({letter: dims})}
-            if len(found[0]) < len(parts) < len(groups) and (inputs := self.working(parts)):
-                return parts, inputs
+        if not has_cache(self.held) or found[0] in likely[:1]:
+            return found
+        for letter, dims in (each for groups in likely[:MOST_IN_PARTS] for each in groups.items()):
+            groups = found[0]
+            if not any(dim in its for its in groups.values() for dim in dims):
+                more = {**groups, next_letter(groups) if is_unknown(letter) else letter: dims}
+                found = (more, inputs) if (inputs := self.working(more)) else found
         return found
 
     def apart(self, groups: Groups, inputs: Settings) -> tuple[Groups, Settings]:
@@ -256,9 +256,11 @@ class Prober:
         with FewDrawn():
             model, given = self.source.build({**own, **depth})
         shapes = self.widened(given, own.get("C"))
+        now = self.input_sizes(choice.groups)
         for letter, dims in choice.groups.items():
             for number, dim in dims:
-                shapes.setdefault(number, list(given.held[number].shape))[dim] = inputs[letter]
+                times = self.held[number].shape[dim] // max(now[letter], 1)
+                shapes.setdefault(number, list(given.held[number].shape))[dim] = times * inputs[letter]
         args, kwargs = given.at({number: tuple(shape) for number, shape in shapes.items()}, seed=run, redrawn=run > 1)
         return model, args, kwargs
 
@@ -270,6 +272,12 @@ class Prober:
         old = self.source.letters.get("C")
         wide = {number: shape for number, shape in shapes.items() if shape and shape[-1] == old and width is not None}
         return {number: [*shape[:-1], cast(int, width)] for number, shape in wide.items()}
+
+
+def has_cache(held: Sequence[Held]) -> bool:
+    """Whether several tensors are one argument, or several of floats are alike, as keys and values [B, H, P, D] are."""
+    shapes = [tensor.shape for tensor in held if tensor.is_float and len(tensor.shape) == 4]
+    return len({tensor.name for tensor in held}) < len(held) or len(set(shapes)) < len(shapes)
 
 
 def reaches(trace: Trace, failed: Trace) -> bool:

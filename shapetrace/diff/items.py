@@ -13,9 +13,12 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from ..passes.nesting import ends, siblings, within
+from ..passes.roles.functions import LINEARS, LOOKUPS, NORMS, PRODUCTS, short_name
 from ..schema import Call, TensorMeta, Trace, part
 
 __all__ = ["INDEX", "PASSING", "Item", "Part", "Place", "Side", "aimed"]
+
+LAYERS = LINEARS | LOOKUPS | NORMS
 
 Part = Literal["call", "inputs", "unmade", "outputs", "changed"]
 """Of a call: the call as a whole, or where one of its tensors stands; what it changed stands among its inputs."""
@@ -42,7 +45,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     is_scope  whether it holds what is paired in turn
     is_shell  whether what it holds is paired as if it stood there itself
     role      of the tensor, or of the call as a whole
-    aim       of a step without a role that of the next one which is made of it: "k" of what is projected to keys
+    aim       of a step without a role those of the next ones which are made of it: "k" of what is projected to keys
     """
 
     place: Place
@@ -53,7 +56,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     is_scope: bool = False
     role: str = ""
     is_shell: bool = False
-    aim: str = ""
+    aim: frozenset[str] = frozenset()
 
     @property
     def maker(self) -> str:
@@ -111,6 +114,20 @@ class Side:
     def word(self, call: Call, child: Call) -> str:
         """What a module is called inside of another, without its index."""
         return INDEX.sub("*", within(call.path, child.path)) if child.kind == "module" else ""
+
+    def is_layer(self, index: int) -> bool:
+        """Whether a call is a module with parameters, or a function that does what is mostly done by one."""
+        call = self.calls[index]
+        if call.kind == "module":
+            return self.weights[index] > 0
+        name = short_name(call)
+        return name in LAYERS or (name in PRODUCTS and self.weights[index] > 0)
+
+    def modules(self, index: int) -> frozenset[str]:
+        """What the modules right inside of a call are called there, but for those that are numbered."""
+        inside = (self.calls[child] for child in siblings(self.stops, index + 1, self.stops[index]))
+        names = (within(self.calls[index].path, call.path) for call in inside if call.kind == "module")
+        return frozenset(name for name in names if not INDEX.search(name))
 
     def items(self, index: int, path: str) -> list[Item]:
         """What is inside of a call that runs in the module at `path`; of all the trace, for -1."""
@@ -209,16 +226,16 @@ PASSING = frozenset("Dropout Identity dropout type to float contiguous".split())
 def aimed(items: list[Item]) -> list[Item]:
     """The items with what they aim at, where tensors have numbers that tell."""
     found = list(items)
-    aims: dict[int | None, str] = {}
+    aims: dict[int | None, frozenset[str]] = {}
     for place in range(len(items) - 1, -1, -1):
         item = items[place]
-        aim = item.role if item.tensor is not None else ""
+        aim = frozenset({item.role}) if item.role and item.tensor is not None else NONE
         if not aim and item.tensor is not None and item.tensor.number is not None:
-            aim = aims.get(item.tensor.number, "")
+            aim = aims.get(item.tensor.number, NONE)
             if aim:
                 found[place] = msgspec.structs.replace(item, aim=aim)
         for given in item.call.inputs.values() if aim else ():
-            aims[given.number] = aim  # of several the first, which is met last
+            aims[given.number] = aims.get(given.number, NONE) | aim
     return found
 
 

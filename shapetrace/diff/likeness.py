@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..schema import Call
 
-__all__ = ["Key", "is_later", "score"]
+__all__ = ["Key", "aim_apart", "is_later", "score"]
 
 
 class Key(NamedTuple):
@@ -21,9 +21,15 @@ class Key(NamedTuple):
     cls: str
     form: int
     holds: frozenset[str]
-    aim: str
+    aim: frozenset[str]
     is_bound: bool = False
     """Whether a module of this very name and class is on both sides, once."""
+    is_layer: bool = False
+    """Whether it is made with parameters, as a linear layer makes it: see `Side.is_layer`."""
+    numbers: str = ""
+    """What a tensor holds: "float", "int", "bool"; "" if that is not known."""
+    modules: frozenset[str] = frozenset()
+    """Of a scope what the modules right inside of it are called there."""
 
 
 def score(one: Key, other: Key) -> int:
@@ -33,18 +39,27 @@ def score(one: Key, other: Key) -> int:
     if (one.is_bound or other.is_bound) and (one.word, one.cls) != (other.word, other.cls):
         return 0
     word = one.kind != "function" and other.kind != "function" and one.word == other.word
-    role = 10 if one.role and one.role == other.role else 8 if alike(one.role, other.role) else 0
+    role = 16 if one.role and one.role == other.role else 8 if alike(one.role, other.role) else 0
     variable, cls = one.variable == other.variable != "", one.cls == other.cls
-    aim, apart = one.aim == other.aim != "", one.aim != other.aim and one.aim != "" != other.aim
+    aim, apart = bool(one.aim) and one.aim == other.aim, bool(one.aim and other.aim) and not one.aim & other.aim
     overlap = (
         one.kind == other.kind == "scope"
         and one.role == other.role
         and 2 * len(one.holds & other.holds) > len(one.holds | other.holds)
     )
+    if one.is_layer != other.is_layer and not (word or role or cls):
+        return 0
+    if one.is_layer and other.is_layer and aim_apart(one.aim, other.aim) and not (word or role):
+        return 0
+    if one.numbers != other.numbers and one.numbers and other.numbers and not (word or role or variable):
+        return 0
+    if wraps(one, other) or wraps(other, one):
+        return 0
     if one.kind == other.kind:
         counts = word or role or variable or cls or overlap or (aim and one.kind == "module")
     elif "function" in (one.kind, other.kind):
-        counts = "scope" not in (one.kind, other.kind) and (role or variable)
+        cls = does_the_same(one.cls, other.cls)
+        counts = "scope" not in (one.kind, other.kind) and (role or variable or cls or (aim and one.is_layer))
     else:
         counts = word or role
     conflict = bool(one.role and other.role and not role)
@@ -54,6 +69,27 @@ def score(one: Key, other: Key) -> int:
     same_key = one.kind == other.kind == "function" and one.word == other.word
     fit = named + role + 6 * variable + 2 * cls + 3 * overlap + 4 * aim + (one.form == other.form) + same_key
     return max(fit - 2 * conflict - 2 * apart, 1)
+
+
+def aim_apart(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether what is made of two layers is not the same: of one to q, k and v at once, and of one to q."""
+    return bool(one and other) and one != other
+
+
+def wraps(one: Key, other: Key) -> bool:
+    """Whether what is inside of one is the other rather than one itself: does what that does, or goes by its name."""
+    if not one.kind == other.kind == "scope":
+        return False
+    return (not one.role and other.role in one.holds) or (one.word != other.word and other.word in one.modules)
+
+
+def does_the_same(cls: str, name: str) -> bool:
+    """Whether a function is called as the class of a module is, or the other way round: "silu" and "SiLUActivation"."""
+    short, long = sorted((cls.replace("_", "").lower(), name.replace("_", "").lower()), key=len)
+    return len(short) >= SHORTEST and short in long
+
+
+SHORTEST = 4
 
 
 def alike(one: str, other: str) -> bool:

@@ -16,7 +16,7 @@ import msgspec
 from ..schema import Trace
 from .alignment import align
 from .items import INDEX, Item, Place, Side, aimed
-from .likeness import Key, is_later, score
+from .likeness import Key, aim_apart, is_later, score
 from .matching import Match, Pairs, displaced, merged, named
 
 __all__ = ["Pairing", "inner"]
@@ -58,13 +58,23 @@ class Pairing:
             taken_a, taken_b = {a for a, _ in pairs + moved}, {b for _, b in pairs + moved}
             left = [item for place, item in enumerate(ours) if place not in taken_a]
             others = [item for place, item in enumerate(theirs) if place not in taken_b]
-            apart_a = {item.place for item in left if opens(item, self.before, others)}
-            apart_b = {item.place for item in others if opens(item, self.after, left)}
+            apart_a, apart_b = self.apart(left, others)
             if not apart_a and not apart_b:
                 break
             ours = aimed(opened(ours, self.before, apart_a))
             theirs = aimed(opened(theirs, self.after, apart_b))
         return merged(ours, theirs, pairs, moved)
+
+    def apart(self, ours: list[Item], theirs: list[Item]) -> tuple[set[Place], set[Place]]:
+        """Of what is in no pair those to be taken apart; if none holds what stands on the other side, of those that
+        hold what others there hold."""
+        for is_deep in (False, True):
+            wanted, others = roles(theirs, self.after, is_deep), roles(ours, self.before, is_deep)
+            left = {item.place for item in ours if opens(item, self.before, wanted)}
+            right = {item.place for item in theirs if opens(item, self.after, others)}
+            if left or right:
+                return left, right
+        return set(), set()
 
     def aligned(self, ours: list[Item], theirs: list[Item]) -> tuple[Pairs, Pairs]:
         """The pairs that are in the order of both, and those that moved: the same whichever side comes first."""
@@ -90,7 +100,7 @@ class Pairing:
     ) -> Iterator[tuple[int, int]]:
         """Steps of other names and classes that are the only ones of their kind between what corresponds.
 
-        Modules with parameters are one kind, modules without them and functions the others.
+        Layers are one kind, modules without parameters and functions the others.
         """
         a = b = 0
         for next_a, next_b in [*pairs, (len(ours), len(theirs))]:
@@ -99,7 +109,8 @@ class Pairing:
             for kind in left:
                 if len(left[kind]) == len(right.get(kind, ())) == 1:
                     one, other = left[kind][0], right[kind][0]
-                    if not ours[one].role or not theirs[other].role:
+                    both = ours[one], theirs[other]
+                    if not (both[0].role and both[1].role) and not aim_apart(both[0].aim, both[1].aim):
                         yield one, other
             a, b = next_a + 1, next_b + 1
 
@@ -108,7 +119,7 @@ class Pairing:
         for place in range(start, stop):
             item = items[place]
             if not item.is_scope and not item.is_shell and named(item) not in bound:
-                kind = "function" if item.call.kind != "module" else f"weights: {side.weights[item.place.at] > 0}"
+                kind = "layer" if side.is_layer(item.place.at) else item.call.kind
                 found.setdefault(kind, []).append(place)
         return found
 
@@ -135,6 +146,9 @@ class Pairing:
             holds,
             item.aim,
             named(item) in bound,
+            side.is_layer(index),
+            "" if item.tensor is None else numbers(item.tensor.dtype),
+            side.modules(index) if item.is_scope else frozenset(),
         )
         number = self.numbers.setdefault(key, len(self.numbers))
         if number == len(self.keys):
@@ -160,13 +174,25 @@ def inner(item: Item) -> str:
     return item.call.path if item.call.kind == "module" else item.path
 
 
-def opens(item: Item, side: Side, others: Sequence[Item]) -> bool:
-    """Whether most of what has a role among the others is inside of this one."""
+def roles(items: Sequence[Item], side: Side, is_deep: bool) -> set[str]:
+    """The roles of items, and of what is inside of them if `is_deep`."""
+    whole = [item for item in items if not item.is_shell]
+    inside = (side.holds[item.place.at] for item in whole if is_deep and item.is_scope)
+    return {item.role for item in whole if item.role}.union(*inside)
+
+
+def opens(item: Item, side: Side, wanted: set[str]) -> bool:
+    """Whether what has a role inside of it stands among the others; all of it, all of theirs, or much of both."""
     if not item.is_scope or item.is_shell:
         return False
-    wanted = {other.role for other in others if other.role}
-    inside = wanted & side.holds[item.place.at]
-    return len(inside) > 1 or (bool(inside) and inside == wanted)
+    holds = side.holds[item.place.at]
+    inside = wanted & holds
+    return len(inside) > 1 or (bool(inside) and inside in (wanted, holds))
+
+
+def numbers(dtype: str) -> str:
+    """The kind of numbers of a dtype, of any width."""
+    return "float" if dtype.startswith(("float", "bfloat", "complex")) else dtype.rstrip("0123456789").lstrip("u")
 
 
 def opened(items: list[Item], side: Side, apart: set[Place]) -> list[Item]:

@@ -229,7 +229,8 @@ class Outline:
             self.rows.append(row)
         for key, tensor in call.outputs.items():
             variable = call.variable(key)
-            made = (account.steps if self.all or variable is None else account.statements).get(key)
+            is_whole = not self.all and (variable or tensor.role) is not None
+            made = (account.statements if is_whole else account.steps).get(key)
             if self.is_seen(index, call, key, tensor, made):
                 name = variable or changed(made)
                 by = (made.by if made is not None else "") or call.name

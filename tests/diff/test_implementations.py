@@ -13,6 +13,7 @@ from torch import nn
 import shapetrace
 from shapetrace.diff import compare, pairs
 from shapetrace.models.attention import MultiHeadAttention
+from shapetrace.models.encoder import encoder
 from shapetrace.models.gpt import gpt
 from shapetrace.models.transformer import transformer
 from shapetrace.models.variants import llama
@@ -39,6 +40,35 @@ def hugging_llama() -> Trace:
     )  # fmt: skip
     ids = torch.zeros(2, 4, dtype=torch.int64)
     return shapetrace.trace(transformers.LlamaForCausalLM(config).eval(), input_ids=ids, labels=ids)
+
+
+def hugging_bert() -> Trace:
+    config = transformers.BertConfig(
+        hidden_size=8, num_attention_heads=2, num_hidden_layers=2, intermediate_size=32, vocab_size=16,
+        max_position_embeddings=16, attn_implementation="eager",
+    )  # fmt: skip
+    ids = torch.zeros(2, 4, dtype=torch.int64)
+    return shapetrace.trace(transformers.BertForMaskedLM(config).eval(), input_ids=ids)
+
+
+def hugging_bart() -> Trace:
+    sizes = dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), 32)
+    counts = dict.fromkeys(
+        (f"{side}_{what}" for side in ("encoder", "decoder") for what in ("layers", "attention_heads")), 2
+    )
+    config = transformers.BartConfig(
+        d_model=8,
+        **sizes,
+        **counts,
+        vocab_size=16,
+        max_position_embeddings=16,
+        pad_token_id=0,
+        forced_eos_token_id=None,
+        **IDS,
+    )
+    model = transformers.BartForConditionalGeneration(config).eval()
+    source, target = torch.ones(2, 3, dtype=torch.int64), torch.ones(2, 4, dtype=torch.int64)
+    return shapetrace.trace(model, input_ids=source, decoder_input_ids=target)
 
 
 def torch_transformer() -> Trace:
@@ -96,6 +126,37 @@ CASES = {
         },
         "q k scores weights head_output concat attn_out residual norm ffn_hidden ffn_out logits loss",
     ),
+    "BERT": Case(
+        hugging_bert,
+        lambda: ours(encoder),
+        {
+            "bert.embeddings.word_embeddings": "token_embedding",
+            "bert.encoder.layer.1": "blocks.1",
+            "bert.encoder.layer.1.attention.self": "blocks.1.attention",
+            "bert.encoder.layer.1.attention.self.key": "blocks.1.attention.w_k",
+            "bert.encoder.layer.1.attention.output.LayerNorm": "blocks.1.norm_1",
+            "bert.encoder.layer.1.intermediate.dense": "blocks.1.feed_forward.w_up",
+            "bert.encoder.layer.1.intermediate.intermediate_act_fn": "blocks.1.feed_forward.activation",
+            "bert.encoder.layer.1.output.dense": "blocks.1.feed_forward.w_down",
+            "bert.encoder.layer.1.output.LayerNorm": "blocks.1.norm_2",
+        },
+        "q k v scores weights head_output concat ffn_hidden ffn_out",
+    ),
+    "BART": Case(
+        hugging_bart,
+        lambda: ours(transformer),
+        {
+            "model.encoder": "encoder",
+            "model.encoder.layers.1.self_attn": "encoder.blocks.1.attention",
+            "model.encoder.layers.1.fc1": "encoder.blocks.1.feed_forward.w_up",
+            "model.decoder": "decoder",
+            "model.decoder.layers.1.self_attn": "decoder.blocks.1.self_attention",
+            "model.decoder.layers.1.encoder_attn": "decoder.blocks.1.cross_attention",
+            "model.decoder.layers.1.encoder_attn_layer_norm": "decoder.blocks.1.norm_2",
+            "model.decoder.layers.1.fc2": "decoder.blocks.1.feed_forward.w_down",
+        },
+        "q k v scores weights head_output concat attn_out ffn_hidden ffn_out",
+    ),
     "nn.Transformer": Case(
         torch_transformer,
         lambda: ours(transformer),
@@ -108,7 +169,7 @@ CASES = {
             "decoder.layers.1.multihead_attn": "decoder.blocks.1.cross_attention",
             "decoder.layers.1.self_attn": "decoder.blocks.1.self_attention",
         },
-        "scores weights head_output concat attn_out ffn_hidden ffn_out",
+        "q k v scores weights head_output concat attn_out ffn_hidden ffn_out",
     ),
     "nn.MultiheadAttention": Case(
         torch_attention,
@@ -148,6 +209,15 @@ def test_what_has_a_role_corresponds_to_what_has_it_on_the_other_side(case: tupl
         alone = [one for one in right if not any(id(one.call) == b for _, b in both)]
         assert left, role
         assert not alone, role
+
+
+def test_a_layer_corresponds_to_a_function_that_does_what_it_does_and_to_no_step_without_weights() -> None:
+    ours = shapetrace.trace(MultiHeadAttention(8, 2, qkv="fused"), torch.zeros(2, 4, 8))
+    found = {(one.name, other.name) for one, other in pairs(torch_attention(), ours) if one and other}
+    assert ("proj", "w_qkv") in found or ("proj", "qkv") in found
+    separate = shapetrace.trace(MultiHeadAttention(8, 2, qkv="separate"), torch.zeros(2, 4, 8))
+    layers = {"w_q", "w_k", "w_v"}
+    assert not [one for one, other in pairs(torch_attention(), separate) if one and other and other.name in layers]
 
 
 def test_there_is_little_that_stands_on_one_side_only(case: tuple[Case, Trace, Trace]) -> None:

@@ -335,6 +335,12 @@ def test_notes_stand_above_and_on_their_module_in_short(text: Text) -> None:
     assert rows(shown, "0")[0].endswith(f"(2, 4, 8)  (32, 8, 1)  new · {short}")
 
 
+def test_of_many_sizes_none_is_cut(text: Text) -> None:
+    trace = Trace("net", sizes=dict.fromkeys("BTCHDGFV", 1000))
+    shown = text(trace, width=40).split()
+    assert [f"{letter}=1000" for letter in "BTCHDGFV"] == [word for word in shown if "=" in word]
+
+
 def test_a_loss_outside_of_the_model_follows_it(text: Text) -> None:
     model, x = nn.Linear(4, 4), torch.zeros(2, 4)
     with shapetrace.attach(model, axes=False) as tap:

@@ -27,12 +27,12 @@ SEED_EXAMPLE = {"B": 2, "T": 4, "C": 8, "H": 2, "V": 16, "L": 2}
 
 
 def first(found: ValuesDiff) -> str:
-    """The path, name, role and axes of the first tensor that diverges, on the side of the port."""
+    """The path, name, role and axes of the first tensor that diverges, on the side of the port; or what made it."""
     each: Divergence | None = found.first
     assert each is not None
     record = each.after
     role = f" · {record.role}" if record.role else ""
-    return f"{record.path}.{record.name}{role} [{', '.join(map(str, record.axes))}]".lstrip(".")
+    return f"{record.path}.{record.name or record.call.name}{role} [{', '.join(map(str, record.axes))}]".lstrip(".")
 
 
 BUGS: dict[str, tuple[dict[str, Any], list[Edit], str]] = {
@@ -166,5 +166,5 @@ def test_a_conv1d_weight_that_was_not_transposed_is_named_at_what_it_makes() -> 
     ours, _, batch = gpt2(**SIZES)
     theirs = hugging_face()
     found = compare_values(theirs, ours, batch["ids"], weights=ported)
-    assert first(found) == "blocks.0.attention.out · attn_out [B, T, C]"
+    assert first(found) == "blocks.0.attention.w_o.linear [B, T, C]"
     assert found.weights == "put in by ported"

@@ -23,7 +23,7 @@ __all__ = [
 
 
 def is_softmax(node: Node) -> bool:
-    """`softmax`, or the same by hand: exponentials over their sum, or of what is less than its `logsumexp`."""
+    """`softmax`, or the same by hand: exponentials over their sum, or of `log_softmax`."""
     return softmax_of(node) is not None
 
 
@@ -32,6 +32,8 @@ def softmax_of(node: Node) -> Node | None:
     name, inputs = node.name, node.inputs
     if name in SOFTMAX:
         return inputs[0] if inputs and node.shape else None
+    if name == "exp" and inputs and inputs[0].name == "log_softmax":
+        return inputs[0].inputs[0]
     if name == "exp" and inputs and inputs[0].name in DIFFERENCES and len(inputs[0].inputs) == 2:
         x, total = inputs[0].inputs
         return x if total.name == "logsumexp" and x in total.inputs[:1] else None
