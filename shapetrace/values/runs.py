@@ -155,7 +155,8 @@ def once(found: Iterable[Divergence]) -> Iterable[Divergence]:
 
 
 def named(found: list[Divergence]) -> list[Divergence]:
-    """Without the steps that have no name and lead to a tensor that has one: `k.view(…)` on the way to k."""
+    """Without the steps that have no name and lead to a tensor that has one: `k.view(…)` on the way to k. What a module
+    is given is another tensor than what it gives."""
     told: set[tuple[str, int | None]] = set()
     kept: list[Divergence] = []
     for each in reversed(found):
@@ -165,7 +166,7 @@ def named(found: list[Divergence]) -> list[Divergence]:
             told.update((record.path, tensor.number) for tensor in record.call.inputs.values())
             continue
         kept.append(each)
-        if record.name or record.role:
+        if (record.name or record.role) and record.call.kind == "function":
             told.update((record.path, tensor.number) for tensor in record.call.inputs.values())
     return kept[::-1]
 
