@@ -195,7 +195,7 @@ def opens(item: Item, side: Side, wanted: set[str]) -> bool:
 
 
 def holds_steps(item: Item, side: Side, others: Sequence[Item]) -> bool:
-    """Whether two of the steps right inside of it or more, a layer among them, stand among the others by their class."""
+    """Whether two of the steps right inside of it, a layer among them, stand among the others by their classes."""
     if not item.is_scope or item.is_shell:
         return False
     index = item.place.at
