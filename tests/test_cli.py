@@ -2,22 +2,14 @@
 
 import json
 import os
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import shapetrace
-from shapetrace.cli import main
 from shapetrace.renderers import FORMATS
 from shapetrace.view import CONTENT
-
-Screen = tuple[int, str, str]
-"""Exit status, stdout, stderr."""
-
-Run = Callable[..., Screen]
+from tests.commands import Run
 
 USER = """\
 import torch
@@ -84,32 +76,10 @@ def attends():
 """
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command line in a folder that holds net.py."""
+@pytest.fixture(autouse=True)
+def net(tmp_path: Path) -> None:
+    """The user's file, in the folder where the command runs."""
     (tmp_path / "net.py").write_text(USER)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-
-    def run(*words: str) -> Screen:
-        status = main(words)
-        return (status, *capsys.readouterr())
-
-    return run
-
-
-def process(*words: str, environment: dict[str, str] | None = None, **options: object) -> Screen:
-    """Runs a command line in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "shapetrace", *words],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        env={**os.environ, **(environment or {})},
-        check=False,
-        **options,
-    )
-    return done.returncode, done.stdout, done.stderr
 
 
 # --- run and show ----------------------------------------------------------------------------------------------------
@@ -475,129 +445,6 @@ def test_the_help_names_every_format(run: Run) -> None:
 
 def test_the_version_is_shown(run: Run) -> None:
     assert run("--version") == (0, f"shapetrace {shapetrace.__version__}\n", "")
-
-
-# --- processes -------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("saved") / "gpt.jsonl"
-    assert main(["run", "gpt", "--output", str(file)]) == 0
-    return file
-
-
-def without_torch(*words: str) -> Screen:
-    """Runs a command line where torch cannot be imported."""
-    code = "import sys; sys.modules['torch'] = None; from shapetrace.cli import main; sys.exit(main(sys.argv[1:]))"
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout, done.stderr
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "",
-        "--help",
-        "--version",
-        "run --help",
-        "models",
-        "show {}",
-        "show {} --all --format json",
-        "show {} --output a.md",
-    ],
-)
-def test_torch_is_not_imported_for(line: str, saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(saved.parent)
-    status, _, err = without_torch(*line.format(saved).split())
-    assert (status, "Traceback" in err) == (0, False)
-
-
-@pytest.mark.parametrize("line", ["run gtp", "run nte.py:build", "run no_such_module:build", "run gpt --input x"])
-def test_torch_is_not_imported_to_refuse(line: str) -> None:
-    status, _, err = without_torch(*line.split())
-    assert (status, "Traceback" in err) == (2, False)
-
-
-def test_that_test_would_see_torch_imported() -> None:
-    _, _, err = without_torch("run", "gpt")
-    assert "ModuleNotFoundError: import of torch halted" in err
-
-
-def test_it_runs_as_a_module() -> None:
-    assert process("--version") == (0, f"shapetrace {shapetrace.__version__}\n", "")
-
-
-def test_an_error_in_a_process_of_its_own_is_one_message_too() -> None:
-    assert process("show", "gone.jsonl") == (
-        2,
-        "",
-        "shapetrace: gone.jsonl cannot be read: No such file or directory\n",
-    )
-
-
-def shell(line: str, saved: Path) -> Screen:
-    """Runs a line of shell in which `shapetrace` is the command and FILE a trace."""
-    command = f"shapetrace() {{ '{sys.executable}' -m shapetrace \"$@\"; }}; FILE='{saved}'; {line}"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout, done.stderr
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs a shell")
-@pytest.mark.parametrize(
-    "line",
-    [
-        'shapetrace show "$FILE" --all | true',
-        "shapetrace --help | true",
-        "shapetrace run --help | true",
-        'shapetrace show "$FILE" >&-',
-        "shapetrace --help >&-",
-        "shapetrace models >&-",
-    ],
-)
-def test_that_nobody_reads_what_is_printed_is_no_error(line: str, saved: Path) -> None:
-    assert shell(line, saved) == (0, "", "")
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs a shell")
-def test_the_first_line_can_be_had_alone(saved: Path) -> None:
-    status, out, err = shell('shapetrace show "$FILE" --all | head -1', saved)
-    assert (status, out.startswith("GPT"), out.count("\n"), err) == (0, True, 1, "")
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs a shell")
-def test_that_nobody_reads_the_errors_is_no_error_either(saved: Path) -> None:
-    assert shell("shapetrace show gone 2>&-", saved) == (2, "", "")
-    assert shell("shapetrace show gone 2>&1 | true", saved)[1:] == ("", "")
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-@pytest.mark.parametrize("words", ['show "$FILE"', "--help", "models"])
-def test_a_full_disk_is_an_error(words: str, saved: Path) -> None:
-    message = "shapetrace: the output cannot be written: No space left on device\n"
-    assert shell(f"shapetrace {words} > /dev/full", saved) == (2, "", message)
-
-
-def test_boxes_and_broken_file_names_are_printed_whatever_the_locale_says(saved: Path) -> None:
-    ascii_only = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C", "PYTHONUTF8": "0"}
-    _, out, _ = process("show", str(saved), environment=ascii_only)
-    assert "├─" in out
-    if os.name == "posix":
-        status, _, err = process("show", "\udcff.jsonl", environment=ascii_only)
-        assert (status, err) == (2, "shapetrace: \\udcff.jsonl cannot be read: No such file or directory\n")
-
-
-def test_an_interrupt_while_a_model_runs_ends_it_silently(tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(
-        "import os, signal\nfrom torch import nn\n"
-        "class Net(nn.Module):\n  def forward(self):\n    os.kill(os.getpid(), signal.SIGINT)\n    [*range(10**7)]\n"
-    )
-    assert process("run", "net.py:Net", cwd=tmp_path) == (130, "", "")
-
-
-def test_the_shell_can_complete_the_names_of_models() -> None:
-    words = {"_SHAPETRACE_COMPLETE": "complete_bash", "COMP_WORDS": "shapetrace run g", "COMP_CWORD": "2"}
-    assert process(environment=words) == (0, "gpt\ngpt2\ngqa\n", "")
 
 
 def test_an_option_that_both_have_goes_to_the_builder_after_two_dashes(run: Run) -> None:

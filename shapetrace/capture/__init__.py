@@ -13,6 +13,7 @@ from ..errors import ShapetraceError
 from ..passes.roles import name_roles
 from ..schema import Trace
 from .attach import Tap, attach, recorded, trace_of, watchable
+from .held import HeldElements
 from .kept import Kept, explain, leave, left
 from .naming import Naming, Sourcing, declared
 from .watch import Detail
@@ -69,14 +70,15 @@ def record(
         )
     again = partial(recorded, detail=msgspec.structs.replace(detail, stats=False))
     naming = Naming(model, args, kwargs, again, declared(axes), sources) if axes else None
+    held = HeldElements(model, naming.given if naming else None)
     try:
         with within(model):
             plain = recorded(model, args, kwargs, detail=detail)
     except BaseException as error:
         found = left(error)
         if found is not None:
-            kept = Kept(found.plain() if naming is None else name_roles(found.plain()), naming)
+            kept = Kept(found.plain() if naming is None else name_roles(found.plain(), held), naming)
             leave(error, kept)
             explain(error, kept)
         raise
-    return plain if naming is None else naming.name(name_roles(plain))
+    return plain if naming is None else naming.name(name_roles(plain, held))

@@ -14,6 +14,7 @@ from torch import nn
 from ..errors import ShapetraceError, TargetError
 from ..records import Record, record_of
 from ..schema import Trace
+from .held import HeldElements
 from .kept import Kept, explain, leave, left
 from .naming import Naming, declared
 from .notes import note
@@ -143,7 +144,9 @@ class Tap:
         return None
 
     def _kept(self, unread: Unread, numbers: Numbers | TensorTable) -> Kept:
-        return Kept(unread, self._naming, numbers, roles=self._axes is not False)
+        given = self._naming.given if self._naming else None
+        held = None if self._axes is False else HeldElements(self._model, given)
+        return Kept(unread, self._naming, numbers, held)
 
     def _aside(self) -> AbstractContextManager[object]:
         return self._watch.aside() if self._watch is not None else nullcontext()

@@ -101,6 +101,8 @@ def copied_with(model: nn.Module, memo: dict[int, Any], before: Before | None) -
                 memo[id(value)] = LOCKS[type(value)]()
             elif isinstance(value, torch.Generator):
                 memo[id(value)] = value.clone_state()
+            elif isinstance(value, torch.jit.ScriptFunction):
+                memo[id(value)] = value  # torch copies none
             elif isinstance(value, FunctionType):
                 functions.add(value)
     own = copy.deepcopy(model, memo)

@@ -11,7 +11,7 @@ from itertools import count
 from ..letters import is_unknown, unknown
 from .given import Held
 
-__all__ = ["Dim", "Groups", "guesses", "splits"]
+__all__ = ["Dim", "Groups", "guesses", "next_letter", "splits"]
 
 Dim = tuple[int, int]
 """The number of a tensor among those given, and of one of its dims."""
@@ -22,8 +22,9 @@ Groups = dict[str, list[Dim]]
 def guesses(held: Sequence[Held]) -> Iterator[Groups]:
     """Dims of equal size change together, at the same place in each tensor or anywhere.
 
-    The last dim of floats is a width as a rule, then all their dims but the first are, as those of an image; at last
-    nothing but the first dim of each tensor is free.
+    The last dim of floats is a width as a rule, then all their dims but the first are, as those of an image; then one
+    of them may be a multiple of the length of the integers, as sound is of its tokens; at last nothing but the first
+    dim of each tensor is free.
     """
     dims = [(number, dim) for number, tensor in enumerate(held) for dim in range(len(tensor.shape))]
     is_single = all(tensor.shape[0] == 1 for tensor in held if tensor.shape)
@@ -44,10 +45,24 @@ def guesses(held: Sequence[Held]) -> Iterator[Groups]:
             sizes = {held[number].shape[dim] for number, dim in free}
             alike = [(number, dim) for number, dim in dims if held[number].shape[dim] in sizes and dim > 1]
             seen.append(grouped(held, sorted({*free, *alike}), size_alone))
-    seen.append(grouped(held, [dim for dim in dims if dim[1] == 0 and is_free(*dim, 1)], place_and_size))
+    first = [dim for dim in dims if dim[1] == 0 and is_free(*dim, 1)]
+    lengths = [dim for dim in dims if dim[1] == 1 and not held[dim[0]].is_float and is_free(*dim, 1)]
+    groups = grouped(held, [*first, *lengths], place_and_size)
+    for multiple in multiples(held, lengths):
+        seen.append({letter: [*its, multiple] if its == lengths else its for letter, its in groups.items()})
+    seen.append(grouped(held, first, place_and_size))
     for index, groups in enumerate(seen):
         if groups and groups not in seen[:index]:
             yield groups
+
+
+def multiples(held: Sequence[Held], lengths: Sequence[Dim]) -> Iterator[Dim]:
+    """The dims of floats, but the first of each, that are several times as long as all these."""
+    sizes = {held[number].shape[dim] for number, dim in lengths}
+    size = sizes.pop() if len(sizes) == 1 else 0
+    for number, tensor in enumerate(held):
+        if tensor.is_float and size > 1:
+            yield from ((number, dim) for dim, its in enumerate(tensor.shape) if dim and its > size and its % size == 0)
 
 
 def place_and_size(dim: int, size: int) -> object:

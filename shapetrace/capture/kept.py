@@ -11,6 +11,7 @@ from ..passes.diagnosis import diagnosis
 from ..passes.failure import failing, failure
 from ..passes.roles import name_roles
 from ..schema import Trace
+from .held import HeldElements
 from .notes import note
 from .tensors import Numbers, TensorTable
 from .unread import Unread
@@ -32,19 +33,18 @@ class Kept:
         trace: Trace | Unread,
         naming: Naming | None,
         numbers: Numbers | TensorTable | None = None,
-        *,
-        roles: bool = False,
+        held: HeldElements | None = None,
     ) -> None:
         self.trace = trace
         self.naming = naming
         self.numbers = numbers
-        self.roles = roles
+        self.held = held
 
     def plain(self) -> Trace:
-        """With roles, if they are wanted."""
+        """With roles, if it is known what the model held."""
         if isinstance(self.trace, Unread):
             trace = self.trace.read()
-            self.trace = name_roles(trace) if self.roles else trace
+            self.trace = trace if self.held is None else name_roles(trace, self.held)
         return self.trace
 
     def named(self) -> Trace:

@@ -75,7 +75,9 @@ def _calls(code: types.CodeType) -> dict[int, Destination]:
     found = _NOWHERE
     for at in reversed(range(len(steps) - 1)):
         op = steps[at].op
-        if op not in _PREFIXES:
+        if op == "UNPACK_SEQUENCE":  # of a tensor, which calls its `__iter__`
+            found = _follow(code, steps, at)
+        elif op not in _PREFIXES:
             found = _follow(code, steps, at + 1) if op.startswith(_CALLS) else _NOWHERE
         if found != _NOWHERE:
             calls.update(dict.fromkeys(range(steps[at].offset, steps[at + 1].offset), found))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import permutations
 from typing import Any
 
 import msgspec
@@ -36,7 +37,8 @@ BY_VALUES = frozenset("nonzero argwhere masked_select unique unique_consecutive 
 SHORT = re.compile(r"([2-4]·)?\w(/[24])?|\w/[^\W\d]")
 """A few times a letter, or a share of it; or how often one goes into another."""
 
-HOW_TO_DECLARE = "axes='B=2 T=4'"
+OF_INPUT = "BTSP"
+"""Letters for what is left, as far as there are any."""
 
 Sourcing = Callable[[Given], Source | None]
 """A way to come by a model again; None if there is none for it."""
@@ -100,7 +102,8 @@ class Naming:
         named = name_widths(msgspec.structs.replace(named, sizes={**trace.sizes, **used(named)}), self.sizes)
         named = without(named, is_varying) if any(map(is_varying, axes_of(named))) else named
         found += [named.sizes[letter] for letter in "TS" if letter in named.sizes and named.sizes[letter] not in found]
-        notes = (*trace.notes, *unnamed(probes, list((Counter(left) - Counter(found)).elements())))
+        left = list((Counter(left) - Counter(found)).elements())
+        notes = (*trace.notes, *unnamed(probes, left, {**used(named), **self.sizes}, self.sizes))
         named = msgspec.structs.replace(named, notes=(*notes, *self.contradicted(named)))
         declared = {held.name: held.axes for held in self.given.held if any(held.axes)} if self.given else {}
         return as_declared(named, declared) if declared else named
@@ -184,13 +187,30 @@ def declared(axes: bool | str | None) -> dict[str, int]:
     return sizes_in(axes) if isinstance(axes, str) else {}
 
 
-def unnamed(probes: Probes, left: Sequence[int]) -> Iterator[str]:
-    """What keeps axes from being named, and what would help. `left` are sizes of axes of the input without a letter."""
+def unnamed(probes: Probes, left: Sequence[int], known: Iterable[str], given: Mapping[str, int]) -> Iterator[str]:
+    """What keeps axes from being named, and what would help. `left` are sizes of axes of the input without a letter,
+    `known` the letters that have a size, `given` those that the user gave one."""
     if not probes.runs:
         yield f"axes are not named: {probes.reason}"
     elif left:
         sizes = ", ".join(map(str, left))
-        yield f"axes: nothing tells which of the input's axes ({sizes}) is which; {HOW_TO_DECLARE} says so"
+        yield f"axes: nothing tells which of the input's axes ({sizes}) is which{declaring(left, known, given)}"
+
+
+def declaring(left: Sequence[int], known: Iterable[str], given: Mapping[str, int]) -> str:
+    """The end of a sentence: what to say of sizes that have no letter; "" if all letters are taken."""
+    free = [letter for letter in OF_INPUT if letter not in known]
+    if len(left) == 1 and free[:1] == ["B"]:
+        free = free[1:]  # a row of tokens, rather than a batch of numbers
+    if len(left) > len(free):
+        return ""
+    orders = list(dict.fromkeys(permutations(left))) if len(left) < 3 else [left]
+    ways = [written({**given, **dict(zip(free, sizes, strict=False))}) for sizes in orders]
+    return f"; {' or '.join(f'axes={way!r}' for way in ways)}{', or so in another order,' * (len(left) > 2)} says so"
+
+
+def written(sizes: Mapping[str, int]) -> str:
+    return " ".join(f"{letter}={size}" for letter, size in sizes.items())
 
 
 def is_shared() -> bool:

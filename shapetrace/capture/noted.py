@@ -28,12 +28,14 @@ class Function(msgspec.Struct, frozen=True, gc=False):
 
     is_pure      it changes none of its arguments, so they need not be looked at again after it
     changes      of an aten op, the keys of the arguments it writes to, by its schema: below autograd no version moves
+    note         what a reader must know of each call
     """
 
     kind: Literal["function", "op"]
     name: str
     is_pure: bool = False
     changes: frozenset[str] | None = None
+    note: str | None = None
 
 
 NotedFunction = tuple[Function, str, int, Place, tuple[Any, ...], Any, tuple[str, ...], tuple[int, ...], "str | None"]
@@ -82,7 +84,7 @@ def calls_of(calls_noted: Iterable[Noted]) -> tuple[Call, ...]:
     for noted in calls_noted:
         if isinstance(noted, tuple):
             what, path, depth, place, given, result, keys, written, error = noted
-            kind, name, note = what.kind, what.name, None
+            kind, name, note = what.kind, what.name, what.note
         else:
             kind, name, path, depth, place = "module", noted.name, noted.path, noted.depth, noted.place
             given, result, keys, written = noted.given, noted.result, noted.keys, noted.written

@@ -24,9 +24,15 @@ PLUMBING = frozenset(
 MODULE_CALL = torch.nn.modules.module.__file__
 """Files whose frames stand between a call and the code that made it."""
 
+CONTAINERS = torch.nn.modules.container.__file__
+"""What a container calls what it hands on from module to module, `input` each time, tells nothing."""
+
 ASKING = torch.overrides.handle_torch_function.__code__
 FORWARDING = torch.nn.Module._call_impl.__code__
 """The commonest of these frames by far."""
+
+ITERATING = torch.Tensor.__iter__.__code__
+"""Where `q, k, v = x` and `for row in x` call `unbind`."""
 
 
 NAMELESS: dict[str, str] = {}
@@ -108,7 +114,8 @@ class Places:
             known = self.known[id(code)] = Sites(code)
         if (found := known.get(frame.f_lasti)) is None:
             names, returned = destination(code, frame.f_lasti)
-            place = Place(dict(names) if names else NAMELESS, (code.co_filename, frame.f_lineno or 0))
+            is_named = names and code.co_filename != CONTAINERS
+            place = Place(dict(names) if is_named else NAMELESS, (code.co_filename, frame.f_lineno or 0))
             found = known[frame.f_lasti] = place if returned is None else Returned(place, returned)
         return found
 
@@ -126,7 +133,7 @@ def calling_frame(frame: FrameType | None) -> FrameType | None:
         code = frame.f_code
         if code.co_filename == DISPATCH:
             frame = frame.f_back and frame.f_back.f_back
-        elif code.co_filename in PLUMBING or code.co_name == "__torch_function__":
+        elif code.co_filename in PLUMBING or code is ITERATING or code.co_name == "__torch_function__":
             frame = frame.f_back
         else:
             return frame

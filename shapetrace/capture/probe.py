@@ -6,7 +6,7 @@ afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import product
@@ -15,16 +15,16 @@ from typing import Any, cast
 import msgspec
 from torch import nn
 
-from ..letters import is_of_input
+from ..letters import is_of_input, is_unknown
 from ..passes.align import place
 from ..passes.depth import Layers, stretched
 from ..schema import Trace
 from .drawn import FewDrawn
-from .given import Given
-from .groups import Groups, guesses, splits
+from .given import Given, Held
+from .groups import Groups, guesses, next_letter, splits
 from .kept import left
 from .recorder import said
-from .settings import NOTHING, Settings, are_apart, input_settings, model_settings
+from .settings import NOTHING, Settings, Table, are_apart, input_settings, model_settings
 from .undisturbed import undisturbed
 
 __all__ = ["Probes", "Source", "probe"]
@@ -148,18 +148,18 @@ class Prober:
                 return
 
     def found_groups(self, likely: list[Groups]) -> tuple[Groups, Settings]:
-        """Of the groups that can be changed all at once the first, unless of the likeliest more can be one by one.
+        """Of the groups that can be changed all at once the first; beside a cache, also what can be changed as well.
 
-        So it is with a cache: of its tensors those dims can be changed that are no width.
+        Of its tensors those dims can be that are no width.
         """
         found = next(((groups, inputs) for groups in likely if (inputs := self.working(groups))), ({}, NOTHING))
-        has_cache = len({tensor.name for tensor in self.held}) < len(self.held)
-        for groups in likely[:MOST_IN_PARTS] if has_cache else ():
-            if groups == found[0]:
-                break
-            parts = {letter: dims for letter, dims in groups.items() if self.working({letter: dims})}
-            if len(found[0]) < len(parts) < len(groups) and (inputs := self.working(parts)):
-                return parts, inputs
+        if not has_cache(self.held) or found[0] in likely[:1]:
+            return found
+        for letter, dims in (each for groups in likely[:MOST_IN_PARTS] for each in groups.items()):
+            groups = found[0]
+            if not any(dim in its for its in groups.values() for dim in dims):
+                more = {**groups, next_letter(groups) if is_unknown(letter) else letter: dims}
+                found = (more, inputs) if (inputs := self.working(more)) else found
         return found
 
     def apart(self, groups: Groups, inputs: Settings) -> tuple[Groups, Settings]:
@@ -176,22 +176,25 @@ class Prober:
         return next((inputs for inputs in every if self.works(Choice(groups, inputs, NOTHING))), None)
 
     def found_letters(self) -> Settings:
-        """The letters that can be changed: those of one kind together, or else in smaller parts."""
+        """The letters that can be changed: those of one kind together, or else in smaller parts. Those of the input
+        come last, and are told apart from the others."""
         found = NOTHING
-        for kind in ("".join(filter(is_of_input, self.source.letters)), *KINDS):
-            whole = self.working_letters(kind)
-            parts = ("C", "HG", "D") if whole is None and kind == "CHDG" else ()
-            for own in filter(None, (whole, *map(self.working_letters, parts))):
-                found = merged(found, own)
+        for kind in (*KINDS, "".join(filter(is_of_input, self.source.letters))):
+            whole = self.working_letters(kind, found)
+            if whole is not None:
+                found = merged(found, whole)
+                continue
+            for part in PARTS.get(kind, "" if kind in KINDS or len(kind) < 2 else kind):
+                found = merged(found, self.working_letters(part, found) or NOTHING)
         return found
 
-    def working_letters(self, kind: str) -> Settings | None:
+    def working_letters(self, kind: str, found: Settings) -> Settings | None:
         part = {letter: size for letter, size in self.source.letters.items() if letter in kind}
-        every = settings(part) if part else ()
+        every = settings(part, self.table(found)) if part else ()
         return next((own for own in every if self.works(Choice({}, NOTHING, own))), None)
 
-    def table(self, own: Settings) -> dict[str, tuple[int, ...]]:
-        return {letter: (self.source.letters[letter], *(run[letter] for run in own)) for letter in own[0]}
+    def table(self, own: Settings) -> Table:
+        return table_of(self.source.letters, own)
 
     def input_sizes(self, groups: Groups) -> dict[str, int]:
         return {letter: self.held[number].shape[dim] for letter, ((number, dim), *_) in groups.items()}
@@ -253,9 +256,11 @@ class Prober:
         with FewDrawn():
             model, given = self.source.build({**own, **depth})
         shapes = self.widened(given, own.get("C"))
+        now = self.input_sizes(choice.groups)
         for letter, dims in choice.groups.items():
             for number, dim in dims:
-                shapes.setdefault(number, list(given.held[number].shape))[dim] = inputs[letter]
+                times = self.held[number].shape[dim] // max(now[letter], 1)
+                shapes.setdefault(number, list(given.held[number].shape))[dim] = times * inputs[letter]
         args, kwargs = given.at({number: tuple(shape) for number, shape in shapes.items()}, seed=run, redrawn=run > 1)
         return model, args, kwargs
 
@@ -267,6 +272,12 @@ class Prober:
         old = self.source.letters.get("C")
         wide = {number: shape for number, shape in shapes.items() if shape and shape[-1] == old and width is not None}
         return {number: [*shape[:-1], cast(int, width)] for number, shape in wide.items()}
+
+
+def has_cache(held: Sequence[Held]) -> bool:
+    """Whether several tensors are one argument, or several of floats are alike, as keys and values [B, H, P, D] are."""
+    shapes = [tensor.shape for tensor in held if tensor.is_float and len(tensor.shape) == 4]
+    return len({tensor.name for tensor in held}) < len(held) or len(set(shapes)) < len(shapes)
 
 
 def reaches(trace: Trace, failed: Trace) -> bool:
@@ -282,13 +293,20 @@ def with_head(sizes: dict[str, int]) -> dict[str, int]:
     return sizes
 
 
-def settings(letters: Sizes) -> Iterator[Settings]:
+def settings(letters: Sizes, others: Table | None = None) -> Iterator[Settings]:
     """Other sizes for letters of both kinds, the input's and the model's own. Layers stay: their number is no axis."""
     outer = {letter: size for letter, size in letters.items() if is_of_input(letter)}
     inner = {letter: size for letter, size in letters.items() if letter != "L" and letter not in outer}
     for own in model_settings(inner):
-        for inputs in input_settings(outer):
+        table = {**(others or {}), **table_of(inner, own)}
+        for inputs in input_settings(outer, table):
             yield merged(inputs, own)
+
+
+def table_of(sizes: Sizes, own: Settings) -> Table:
+    """What each letter of these settings is now, and what it is in the runs."""
+    now = with_head({letter: sizes[letter] for letter in own[0]})
+    return {letter: (size, *(with_head(run)[letter] for run in own)) for letter, size in now.items()}
 
 
 def merged(one: Settings, other: Settings) -> Settings:
@@ -307,6 +325,9 @@ def sizes_of(choice: Choice, run: int) -> tuple[dict[str, int], dict[str, int]]:
 
 KINDS = ("CHDG", "F", "V", "EK", *"JRUQZNAM")
 """Letters of a model that are tried together, where not all of them can be changed."""
+
+PARTS = {"CHDG": ("C", "HG", "D")}
+"""In which parts letters of one kind are tried that cannot be changed together; else each is by itself."""
 
 MOST_IN_PARTS = 2
 """Of how many guesses each group is tried by itself."""

@@ -64,6 +64,8 @@ class Recorder:
         """The modules that run, each in the one before it; number of calls before it, and what tells of a change."""
         self.path = ""
         self.depth = 0
+        self.notes: dict[str, None] = {}
+        """What a reader must know of the trace, beside what is noted of its calls."""
 
     # A module
 

@@ -12,7 +12,7 @@ from itertools import permutations
 from ..letters import MODEL_AXES, is_of_input
 from ..passes.formulas import Formulas
 
-__all__ = ["NOTHING", "Settings", "are_apart", "input_settings", "model_settings"]
+__all__ = ["NOTHING", "Settings", "Table", "are_apart", "input_settings", "model_settings"]
 
 Settings = tuple[dict[str, int], dict[str, int], dict[str, int]]
 """The sizes for two runs, and for a third that confirms what these tell."""
@@ -38,17 +38,20 @@ def input_settings(sizes: Mapping[str, int], others: Table | None = None) -> Ite
     if not sizes:
         yield NOTHING
         return
-    yield from first_apart(sizes, [primes(sizes, others or {})])
+    table = others or {}
+    yield from first_apart(sizes, [primes(sizes, table)], table)
     if any(size > 3 for size in sizes.values()):
-        yield from first_apart(sizes, (smaller(sizes, less, others or {}) for less in permutations((1, 2, 3))))
-    yield from first_apart(sizes, (multiples(sizes, turn) for turn in range(len(FACTORS[0]))))
+        yield from first_apart(sizes, (smaller(sizes, less, table) for less in permutations((1, 2, 3))), table)
+    yield from first_apart(sizes, (multiples(sizes, turn) for turn in range(len(FACTORS[0]))), table)
 
 
-def first_apart(sizes: Mapping[str, int], several: Iterable[Settings]) -> Iterator[Settings]:
+def first_apart(sizes: Mapping[str, int], several: Iterable[Settings], others: Table) -> Iterator[Settings]:
     """The first of several settings in which each letter changes, and none is confused with another."""
+    now, *runs = [{letter: its[run] for letter, its in others.items()} for run in range(4)]
     for settings in several:
         is_whole = all(len({run.get(letter) for run in settings[:2]} | {sizes[letter]}) == 3 for letter in sizes)
-        if is_whole and are_apart(sizes, settings):
+        one, other, third = ({**run, **own} for run, own in zip(runs, settings, strict=True))
+        if is_whole and are_apart({**now, **sizes}, (one, other, third)):
             yield settings
             return
 

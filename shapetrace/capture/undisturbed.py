@@ -12,7 +12,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, cast
 
 import torch
@@ -20,6 +20,8 @@ from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_m
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 from torch.utils._python_dispatch import _pop_mode as _pop_dispatch_mode
 from torch.utils._python_dispatch import _push_mode as _push_dispatch_mode
+
+from .compiled import uncompiled
 
 __all__ = ["undisturbed", "without_modes"]
 
@@ -70,13 +72,6 @@ class Muted:
         if name == "buffer" and threading.get_ident() == self.thread:
             return io.BytesIO()
         return getattr(self.stream, name)
-
-
-def uncompiled() -> AbstractContextManager[object]:
-    """What is compiled runs as it was written: it would be compiled anew for each size."""
-    if "torch._dynamo" not in sys.modules:  # to import it takes as long as torch itself
-        return nullcontext()
-    return cast(AbstractContextManager[object], torch.compiler.set_stance("force_eager"))
 
 
 def cuda_devices() -> list[int]:

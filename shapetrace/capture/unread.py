@@ -35,11 +35,12 @@ class Unread(msgspec.Struct, frozen=True):
         calls = calls_of(self.noted)
         tensors = (tensor for call in calls for tensor in (*call.inputs.values(), *call.outputs.values()))
         first = next((t for t in tensors if t.dtype.startswith(("float", "bfloat", "complex"))), None)
+        notes = notes_of(calls, materialised=self.materialise and was_written_out(calls))
         trace = msgspec.structs.replace(
             self.header,
             dtype=first.dtype if first else "",
             device=first.device if first else "",
-            notes=notes_of(calls, materialised=self.materialise and was_written_out(calls)),
+            notes=(*self.header.notes, *notes) if self.header.notes else notes,
             calls=calls,
         )
         return trace if self.stats is None else with_stats(trace, self.stats)

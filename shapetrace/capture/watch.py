@@ -12,11 +12,13 @@ from torch import nn
 
 from ..errors import ShapetraceError
 from ..schema import Trace
+from .compiled import CompiledFunctions
 from .hooks import HookRegistry
 from .modes import FunctionCalls, OpCalls
 from .rebuild import attribute, letters_of
 from .recorder import Recorder, said
 from .stats import StatsRecorder
+from .unpacking import unpacking
 from .unread import Unread
 from .weightless import mode_of
 
@@ -49,6 +51,7 @@ class Watch:
         if detail.functions:
             self.functions = FunctionCalls(self.recorder, materialise=detail.materialise, ops=detail.ops)
         self.ops = OpCalls(self.recorder) if detail.ops else None
+        self.compiled = CompiledFunctions(self.recorder) if detail.functions else None
         self.lifetime = ExitStack()
         self.seen_forward = False
 
@@ -59,7 +62,7 @@ class Watch:
 
     def __enter__(self) -> Watch:
         with ExitStack() as lifetime:
-            for part in (self.hooks, self.ops, self.functions):
+            for part in (self.hooks, self.ops, self.functions, self.compiled):
                 if part is not None:
                     lifetime.enter_context(part)
             self.lifetime = lifetime.pop_all()
@@ -77,6 +80,7 @@ class Watch:
             with (
                 self.functions.aside() if self.functions else nullcontext(),
                 self.ops.aside() if self.ops else nullcontext(),
+                self.compiled.aside() if self.compiled else nullcontext(),
             ):
                 yield
         finally:
@@ -94,5 +98,9 @@ class Watch:
             torch=str(torch.__version__),
             error=None if error is None else said(error),
         )
+        if self.recorder.notes:
+            header = msgspec.structs.replace(header, notes=tuple(self.recorder.notes))
         stats = self.recorder.stats if isinstance(self.recorder, StatsRecorder) else None
-        return Unread(header, self.recorder.calls, self.detail.materialise, stats)
+        last = unpacking(error, self.recorder) if error is not None and self.detail.functions else None
+        calls = self.recorder.calls if last is None else [*self.recorder.calls, last]
+        return Unread(header, calls, self.detail.materialise, stats)

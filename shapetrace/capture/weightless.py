@@ -8,17 +8,23 @@ what is computed from integers and inputs alone is computed in earnest, as long 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorConverter, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorConverter,
+    FakeTensorMode,
+)
 
 from .copied import weightless
 
-__all__ = ["Weightless", "building", "mode_of", "runnable", "within"]
+__all__ = ["Weightless", "building", "built", "mode_of", "runnable", "within"]
 
 MOST = 1 << 22
 """Elements of a tensor that is computed in earnest."""
@@ -86,6 +92,17 @@ def building(mode: Weightless | None) -> Iterator[None]:
             yield
     finally:
         init._no_grad_trunc_normal_ = drawn
+
+
+def built(make: Callable[[], nn.Module], mode: Weightless | None) -> nn.Module:
+    """A model that is built weightless; where its builder looks at what it computes it is built first, then made so."""
+    try:
+        with building(mode):
+            return make()
+    except (DataDependentOutputException, DynamicOutputShapeException):
+        if mode is None:
+            raise
+        return weightless(make(), mode)
 
 
 def is_float(value: object) -> bool:

@@ -74,6 +74,7 @@ class Account(msgspec.Struct, frozen=True, gc=False):
                  the view is a step, the copy is what `c` cost
     written      of the inputs that were changed in place
     returned     of a module: what its own forward calls the results, where it gave them names
+    inside       of a module: of its results, as the statements of its own forward account for
     code         a call that failed, as code
     """
 
@@ -82,6 +83,7 @@ class Account(msgspec.Struct, frozen=True, gc=False):
     statements: dict[str, Memory] = {}
     written: dict[str, Memory] = {}
     returned: dict[str, str] = {}
+    inside: dict[str, Memory] = {}
     code: str = ""
 
 

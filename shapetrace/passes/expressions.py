@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..records import part
 from ..schema import Call
 
-__all__ = ["SIGNS", "UNKNOWN", "Label", "expression", "plain_name"]
+__all__ = ["SIGNS", "UNKNOWN", "Label", "expression", "plain_name", "unpacked"]
 
 INFIX = {
     "add": "+",
@@ -117,17 +117,33 @@ def code(call: Call, name: str, labels: Mapping[str, Label]) -> tuple[str, bool]
     if call.kind == "module":
         inside = ", ".join(label.text for label in labels.values())
         return f"{name}({inside if len(inside) <= SHORT else '…'})", False
+    if call.name == "unpack" and call.error is not None:
+        of = f"{labels['0'].tight}.shape" if "0" in labels else "…"
+        return f"{', '.join(unpacked(call))} = {of}", True
     positional, keywords = arguments(call, labels)
+    if name == "__setitem__" and "0" in labels and len(positional) == 3:
+        target, index, value = positional
+        return f"{target.tight}[{bare(index.text)}] = {value.text}", True
     if name in INFIX and len(positional) == 2 and not keywords:
         left, right = reversed(positional) if name in REVERSED else positional
         return f"{left.tight} {INFIX[name]} {right.tight}", True
     return called(name, positional, keywords, "0" in labels), False
 
 
+def unpacked(call: Call) -> list[str]:
+    """The variables of a statement that unpacks; "_" of what has no name."""
+    count = call.literals.get("1", "")
+    return [call.variables.get(str(at), "_") for at in range(int(count) if count.isdecimal() and len(count) < 4 else 0)]
+
+
+def bare(index: str) -> str:
+    return index.removeprefix("(").removesuffix(")")
+
+
 def called(name: str, positional: list[Label], keywords: list[str], on_tensor: bool) -> str:
     rest = ", ".join([*(label.text for label in positional[1:]), *keywords])
     if on_tensor and name == "__getitem__":
-        return f"{positional[0].tight}[{rest.removeprefix('(').removesuffix(')')}]"
+        return f"{positional[0].tight}[{bare(rest)}]"
     if on_tensor and name in ATTRIBUTES:
         return f"{positional[0].tight}.{name}"
     if on_tensor and (name in METHODS or name.startswith("new_") or (name.endswith("_") and not name.endswith("__"))):

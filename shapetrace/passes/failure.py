@@ -55,7 +55,7 @@ def ways(found: Fault) -> list[str]:
 
 def table(found: Fault) -> list[str]:
     """A line for each tensor: name, axes, shape, stride, dtype, and where it came from."""
-    given = list({(each.name, each.tensor.number): each for each in found.given.values()}.values())
+    given = list({(each.full, each.tensor.number): each for each in found.given.values()}.values())
     rows = [row(found, each) for each in given[:MOST]]
     widths = [max(len(cells[at]) for cells in rows) for at in range(len(rows[0]) - 1)] if rows else []
     lines = [
@@ -72,4 +72,4 @@ def row(found: Fault, given: Given) -> list[str]:
     stride = "" if tensor.stride is None else f"stride {tensor.stride}"
     device = tensor.device if found.trace.device not in ("", tensor.device) else ""
     facts = ", ".join(filter(None, (tensor.dtype, device, found.layout(given))))
-    return [given.name, axes, str(tensor.shape), stride, facts, found.origin(given)]
+    return [given.full or given.name, axes, str(tensor.shape), stride, facts, found.origin(given)]

@@ -12,7 +12,7 @@ import msgspec
 from ..schema import Call, TensorMeta, Trace
 from .nesting import ends, siblings, within
 
-__all__ = ["Run", "fold"]
+__all__ = ["Run", "fold", "forms", "starred"]
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -31,16 +31,20 @@ class Run(msgspec.Struct, frozen=True):
         return f"×{count}: {first} … {last} are identical"
 
 
-def fold(trace: Trace) -> dict[int, Run]:
-    """Index of the first call -> its run, for each run of two and more."""
-    calls = trace.calls
+def forms(trace: Trace) -> list[int]:
+    """The number of the form of each call; equal numbers are equal forms."""
+    return Forms(trace.calls, ends(trace.calls)).numbers
+
+
+def fold(trace: Trace, numbers: list[int] | None = None) -> dict[int, Run]:
+    """Index of the first call -> its run, for each run of two and more. `numbers` are those of the forms, if known."""
+    calls, forms_of = trace.calls, forms(trace) if numbers is None else numbers
     stops = ends(calls)
-    forms = Forms(calls, stops).numbers
     runs: dict[int, Run] = {}
     for start, stop in ((0, len(calls)), *((index + 1, stop) for index, stop in enumerate(stops) if stop > index + 2)):
         run: list[int] = []
         for index in siblings(stops, start, stop):
-            if run and alike(calls, forms, run[-1], index):
+            if run and alike(calls, forms_of, run[-1], index):
                 run.append(index)
                 continue
             add(runs, calls, run)
@@ -56,6 +60,11 @@ def add(runs: dict[int, Run], calls: tuple[Call, ...], run: list[int]) -> None:
 
 def alike(calls: tuple[Call, ...], forms: list[int], one: int, other: int) -> bool:
     return forms[one] == forms[other] and pattern(calls[one].path) == pattern(calls[other].path)
+
+
+def starred(path: str) -> str:
+    """A path without its indices: "h.0.attn" -> "h.*.attn"."""
+    return ".".join("*" if part.isdigit() else part for part in path.split("."))
 
 
 def pattern(path: str) -> list[str]:

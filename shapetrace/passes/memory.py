@@ -39,12 +39,14 @@ def ledger(trace: Trace) -> Ledger:
 class Scope(msgspec.Struct):
     """How the tensors in the forward of one module came about.
 
-    bases    number of a view -> what the tensor is called that owns the memory
-    steps    number of a result that has no name -> its account; emptied where a statement ends, in an assignment
+    bases       number of a view -> what the tensor is called that owns the memory
+    steps       number of a result that has no name -> its account; emptied where a statement ends, in an assignment
+    statements  number of a result -> the account of the last statement that it comes of
     """
 
     bases: dict[int | None, str] = {}
     steps: dict[int | None, Memory] = {}
+    statements: dict[int | None, Memory] = {}
 
 
 class Ledger:
@@ -87,7 +89,9 @@ class Ledger:
     def leave(self, index: int) -> None:
         call, account = self.calls[index], self.accounts[index]
         returned: dict[str, str] = {}
+        inside: dict[str, Memory] = {}
         if call.kind == "module":
+            inside = self.seen_inside(call)
             returned = self.labels.leave(call)
             self.scopes.pop()
         self.wrote.update(dict.fromkeys(call.written, index))
@@ -104,10 +108,18 @@ class Ledger:
                     key: Memory("in place", self.labels.text(tensor), by=call.name) for key, tensor in written.items()
                 },
                 returned=returned,
+                inside=inside,
             )
         self.labels.assign(call)
         if call.variables:
             self.scopes[-1].steps.clear()
+
+    def seen_inside(self, module: Call) -> dict[str, Memory]:
+        """The accounts of the results of a module that ends, as its own forward has them."""
+        statements = dict(self.scopes[-1].statements)
+        for tensor in module.inputs.values():
+            statements.setdefault(tensor.number, Memory("same", self.labels.text(tensor)))
+        return {key: statements[tensor.number] for key, tensor in module.outputs.items() if tensor.number in statements}
 
     def result(self, index: int, tensor: TensorMeta) -> tuple[Memory | None, Memory | None]:
         """What the call itself accounts for, and what its statement does."""
@@ -125,6 +137,7 @@ class Ledger:
         if source is not None and source.number in scope.steps:
             before = scope.steps[source.number]
             whole = step if before.kind == "view" and step.kind == "view" else before
+        scope.statements[tensor.number] = whole
         is_other = source is None or source.number != tensor.number
         if call.kind == "function" and not call.variables and (is_other or tensor.number in scope.steps):
             scope.steps[tensor.number] = whole

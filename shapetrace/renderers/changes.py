@@ -13,7 +13,7 @@ from rich.text import Text
 from ..diff import Change, Diff, Item, Line
 from ..passes.expressions import SIGNS
 from .cells import Piece, axes, cut, escape, line, sizes, width_of, wrap
-from .head import letters, packed
+from .head import lettered, packed
 from .output import output
 from .style import Style
 from .words import says
@@ -71,7 +71,7 @@ def head(diff: Diff, width: int) -> Iterator[Text]:
     where = [both_known(before.dtype, after.dtype), both_known(before.device, after.device)]
     is_one = not any("→" in word for word in where)
     there = " ".join(filter(None, where))
-    parts = [[(letters(msgspec.structs.replace(before, sizes=same)), "cyan")]] if same else []
+    parts = lettered(msgspec.structs.replace(before, sizes=same), width - INDENT)
     parts += [[(there, "dim")]] if is_one and there else []
     if parts:
         yield from (Text(" " * INDENT).append_text(text) for text in packed(parts, width - INDENT))

@@ -8,7 +8,7 @@ from ..passes.diagnosis import diagnosis
 from ..schema import Trace
 from .cells import Piece, cut, escape, line, width_of, wrap
 
-__all__ = ["does_of", "head", "letters", "named"]
+__all__ = ["does_of", "head", "lettered", "letters", "named", "packed"]
 
 ORDER = "BTSCHDGFVPL"
 """The letters in the order in which a paper would list them."""
@@ -33,7 +33,7 @@ def parts(trace: Trace, width: int) -> list[list[Piece]]:
     whole: list[Piece] = [*title, (f"  {description}" if description else "", "")]
     found = [whole] if width_of(whole) <= width else [title, *([(text, "")] for text in wrap(description, width))]
     found += [[(target[0], "dim")]] if target else []
-    found += [[(letters(trace), "cyan")]] if trace.sizes else []
+    found += lettered(trace, width)
     where = " ".join(escape(word) for word in (trace.dtype, trace.device, "weightless" * trace.weightless) if word)
     return [*found, [(where, "dim")]] if where else found
 
@@ -54,6 +54,11 @@ def named(trace: Trace) -> list[str]:
     if not model or model.casefold() == target.casefold():
         return [model or target]
     return [model, target]
+
+
+def lettered(trace: Trace, width: int) -> list[list[Piece]]:
+    """The letters with their sizes, none of them cut."""
+    return [[(text, "cyan")] for text in wrap(letters(trace), width)] if trace.sizes else []
 
 
 def letters(trace: Trace) -> str:

@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from ..passes.expressions import SIGNS
-from ..passes.fold import Run, fold
+from ..passes.fold import Run, fold, forms, starred
 from ..passes.memory import Memory, memory
 from ..passes.nesting import ends, within
 from ..records import part
@@ -17,6 +17,10 @@ from .noise import Noise
 from .row import Kind, Row, facets, noted, raised
 
 __all__ = ["rows"]
+
+
+LARGE = 6
+"""Rows from which on a module is not shown again in another block."""
 
 
 def rows(trace: Trace, *, all: bool = False, depth: int | None = None) -> list[Row]:
@@ -55,7 +59,10 @@ class Outline:
         self.all, self.depth = all, depth
         self.stops = ends(self.calls)
         self.accounts = memory(trace)
-        self.runs = {} if all else fold(trace)
+        self.forms = [] if all else forms(trace)
+        self.runs = {} if all else fold(trace, self.forms)
+        self.known: dict[tuple[int, str], str] = {}
+        """The paths of modules that have been shown from inside, by their forms and their paths without indices."""
         self.noise = Noise(trace, self.stops, self.accounts)
         self.rows: list[Row] = []
         self.bearers = Bearers(self.rows)
@@ -95,8 +102,9 @@ class Outline:
         if is_root:
             opened.depth = 0
             self.inputs(opened)
-        if is_closed or not (inside or self.all or is_root):
-            self.leaf(index, call, run, is_step=not inside)
+        like = self.like(index, call) if inside and not is_closed else ""
+        if is_closed or like or not (inside or self.all or is_root):
+            self.leaf(index, call, ", ".join(filter(None, (like, self.others(run)))), is_step=not inside)
             return resume
         if not is_root:
             self.heading(opened, call)
@@ -116,13 +124,21 @@ class Outline:
     def others(self, run: Run | None) -> str:
         return "" if run is None else run.said(self.top.path)
 
+    def like(self, index: int, call: Call) -> str:
+        """Which module before this one has the same form in the same place of another block, and is shown there."""
+        known = self.known.get((self.forms[index], starred(call.path))) if self.forms else None
+        if known is None or known == call.path:
+            return ""
+        around = next((opened.path for opened in reversed(self.open) if known.startswith(f"{opened.path}.")), "")
+        return f"inside as {within(around, known)}"
+
     def inputs(self, opened: Opened) -> None:
         account = self.accounts[opened.index]
         for key, tensor in self.calls[opened.index].inputs.items():
             if self.all or opened.index == 0 or not self.noise.is_input(tensor):
                 self.row(opened.depth, opened.path, key, "", tensor, account.inputs[key])
 
-    def leaf(self, index: int, call: Call, run: Run | None, is_step: bool) -> None:
+    def leaf(self, index: int, call: Call, others: str, is_step: bool) -> None:
         """A module that is not opened: a row for each of its results, and the ops that it ran."""
         top, account, first = self.top, self.accounts[index], len(self.rows)
         own = within(top.path, call.path) or call.name
@@ -141,7 +157,7 @@ class Outline:
             self.rows.append(Row("module", top.depth, top.path, own, cls=cls))
         if len(self.rows) == first:
             return
-        remarks, others = (*self.rows[first].remarks, *noted(call)), self.others(run)
+        remarks = (*self.rows[first].remarks, *noted(call))
         self.rows[first] = msgspec.structs.replace(
             self.rows[first], remarks=remarks, others=others, does=call.role or ""
         )
@@ -156,20 +172,24 @@ class Outline:
         arrows: dict[str, None] = {}
         for key, tensor in call.outputs.items():
             variable, name = call.variable(key), opened.shown.get(identity(tensor))
-            if name is None and (self.all or not self.noise.is_result(call, key, tensor, None)):
+            account = self.accounts[opened.index]
+            made = account.inside.get(key) or account.statements.get(key)
+            is_unchanged = variable is not None and self.noise.is_result(call, key, tensor, made)
+            if name is None and (self.all or not (is_unchanged or self.noise.is_result(call, key, tensor, None))):
                 output = part("output", key)
-                made = self.accounts[opened.index].statements.get(key)
                 known = variable or tensor.role or ""
                 name, maker = (variable or "", output) if known else (output, "")
                 self.row(opened.depth, opened.path, name, maker, tensor, made)
-            elif variable is not None and name != variable and tensor.number is not None:
-                arrows[re.split(r"[.\[]", variable)[0]] = None
+            elif variable not in (None, name) and not is_unchanged and tensor.number is not None:
+                arrows[re.split(r"[.\[]", variable or "")[0]] = None
             self.bearers.hand([tensor])
             self.show(tensor, variable or name or "")
         if call.error is not None and not opened.failed:
             self.rows.append(Row("error", opened.depth, opened.path, raised(call)))
         top.failed |= call.error is not None
         top.shown.update(opened.shown)
+        if self.forms and opened.heading is not None and len(self.rows) - opened.heading > LARGE and not opened.failed:
+            self.known.setdefault((self.forms[opened.index], starred(call.path)), call.path)
         if opened.run is not None:  # the last of its like leads on, and ends as the first did
             last = self.calls[opened.run.calls[-1]]
             for key, tensor in last.outputs.items():
@@ -209,7 +229,8 @@ class Outline:
             self.rows.append(row)
         for key, tensor in call.outputs.items():
             variable = call.variable(key)
-            made = (account.steps if self.all or variable is None else account.statements).get(key)
+            is_whole = not self.all and (variable or tensor.role) is not None
+            made = (account.statements if is_whole else account.steps).get(key)
             if self.is_seen(index, call, key, tensor, made):
                 name = variable or changed(made)
                 by = (made.by if made is not None else "") or call.name

@@ -89,7 +89,7 @@ def find(target: str, name: str, way: Way, library: Library, reason: bool = Fals
 def builder(target: str, name: str, way: Way, library: Library, is_real: bool) -> Callable[..., object]:
     import torch
 
-    from ..capture.weightless import Weightless, building
+    from ..capture.weightless import Weightless, built
 
     with blame(f"{target}: {library.name} raised this while it was imported"):
         known = library.names()
@@ -99,8 +99,7 @@ def builder(target: str, name: str, way: Way, library: Library, is_real: bool) -
     changes = dict(change(text) for text in way.changes)
 
     def build(B: int = 2, **options: Any) -> object:
-        with building(mode):
-            model = library.make(name, **changes, **options).eval()
+        model = built(lambda: library.make(name, **changes, **options), mode).eval()
         images = [torch.randn(B, *sizes) for sizes in library.images(name, model)]
         is_list = ".detection" in type(model).__module__
         return model, ([list(image) for image in images] if is_list else images)

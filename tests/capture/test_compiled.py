@@ -1,7 +1,9 @@
-"""What is compiled runs as it was written where a model is run again: it is not compiled anew for each size."""
+"""What is compiled runs as it was written where a model is run again: it is not compiled anew for each size. And what
+is scripted or compiled inside a forward is seen, and said."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -58,7 +60,7 @@ def test_what_is_compiled_is_not_compiled_anew_for_other_sizes(make: Callable[[]
     model, x = make(), torch.zeros(2, 8)
     model(x)
     compiled: list[int] = []
-    for axes in (False, False, True):  # a compiled function is compiled once for each mode that it runs in
+    for axes in (False, False, True):
         COMPILED.clear()
         trace = shapetrace.trace(model, x, axes=axes)
         compiled.append(len(COMPILED))
@@ -67,3 +69,64 @@ def test_what_is_compiled_is_not_compiled_anew_for_other_sizes(make: Callable[[]
     COMPILED.clear()
     model(x)
     assert COMPILED == []
+
+
+def doubled(x: Tensor) -> Tensor:
+    return torch.relu(x) * 2
+
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # newer torches advise against it
+    doubled_in_script = torch.jit.script(doubled)
+
+
+@torch.compile(backend=backend, fullgraph=True)
+def whole(x: Tensor) -> Tensor:
+    return x.sin() + 1
+
+
+FUNCTIONS = {
+    "scripted": (doubled_in_script, ["doubled"], "doubled: scripted: what runs inside is not seen"),
+    "compiled": (
+        whole,
+        ["sin", "add"],
+        "whole: compiled: while it is watched it runs as it is written, which is equal to rounding",
+    ),
+}
+
+
+@pytest.mark.parametrize(("function", "names", "note"), FUNCTIONS.values(), ids=FUNCTIONS)
+def test_a_function_that_is_scripted_or_compiled_is_seen_and_said(
+    function: Callable[..., Any], names: list[str], note: str
+) -> None:
+    model, x = Calling(function), torch.randn(2, 4, 8)
+    bare = model(x)
+    for axes in (False, "B=2 T=4"):
+        trace = shapetrace.trace(model, x, axes=axes)
+        assert [call.name for call in trace.calls[1:]] == names
+        assert trace.notes == (note,)
+    assert trace.calls[-1].outputs[""].axes == ("B", "T", 8)
+    with shapetrace.attach(model, axes=False) as tap:
+        watched = model(x)
+        model(x)
+    assert torch.equal(bare, watched)
+    assert [trace.notes for trace in tap.traces] == [(note,)] * 2
+
+
+def test_afterwards_torch_is_as_before() -> None:
+    from torch._dynamo import eval_frame
+
+    script, stance, ask = torch.jit.ScriptFunction.__call__, eval_frame._stance, eval_frame._callback_from_stance
+    model, x = Calling(lambda x: whole(doubled_in_script(x))), torch.zeros(2)
+    with shapetrace.attach(Twice()), shapetrace.attach(model) as tap:
+        model(x)
+    assert [call.name for call in tap.traces[0].calls] == ["Calling", "doubled", "sin", "add"]
+    assert torch.jit.ScriptFunction.__call__ is script
+    assert eval_frame._callback_from_stance is ask
+    assert eval_frame._stance == stance
+
+
+def test_a_scripted_function_that_raises_is_the_call_that_failed() -> None:
+    with pytest.raises(Exception) as raised:
+        shapetrace.trace(Calling(doubled_in_script), torch.zeros(2, dtype=torch.bool))
+    assert "shapetrace: raised in Calling, by doubled(x)" in raised.value.__notes__[0]

@@ -308,8 +308,8 @@ shapetrace: raised in layer (MultiheadAttention), by multi_head_attention_forwar
 shapetrace: raised in Repeated, by x[:, :2].expand(-1, 4, -1)
   …/test_failures_of_layers.py
     x[:, :2]  [B, 2, 8]  (2, 2, 8)  stride (32, 8, 1)  float32, not contiguous  from test_failures_of_layers.py
-  expand repeats dims of size 1 only: dim 1 of x[:, :2] [B=2, 2, 8] is 2, and cannot become 4;
-  repeat copies, -1 leaves a dim as it is""",
+  expand repeats dims of size 1 only: dim 1 of x[:, :2] [B=2, 2, 8] is 2, and cannot become 4; x[:,
+  :2].repeat_interleave(2, 1) copies, -1 leaves a dim as it is""",
     ),
     "a parameter in place": (
         lambda: (Written(nn.Linear(8, 8)), X),

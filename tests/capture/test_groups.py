@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import nn
 
+import shapetrace
 from shapetrace.capture.given import Held, given
 from shapetrace.capture.groups import guesses, splits
 
@@ -40,6 +42,11 @@ def test_at_last_only_the_first_dim_is_free() -> None:
     assert list(guesses(held(image=torch.zeros(2, 3, 8, 8))))[-1] == {"?0": [(0, 0)]}
 
 
+def test_a_float_may_be_a_multiple_as_long_as_the_ids() -> None:
+    both = held(ids=IDS, sound=torch.zeros(2, 3, 32))
+    assert list(guesses(both))[-2] == {"?0": [(0, 0), (1, 0)], "?1": [(0, 1), (1, 2)]}
+
+
 def test_a_dim_of_one_is_free_only_where_all_that_is_given_is_a_batch_of_one() -> None:
     assert next(guesses(held(ids=IDS[:1], mask=IDS[:1]))) == {"?0": [(0, 0), (1, 0)], "?1": [(0, 1), (1, 1)]}
     assert next(guesses(held(ids=IDS, mask=IDS[:1]))) == {"?0": [(0, 0)], "?1": [(0, 1), (1, 1)]}
@@ -60,3 +67,19 @@ def test_a_length_that_two_tensors_have_may_be_two_lengths() -> None:
         {"?1": [(1, 1)], "?0": [(0, 0), (1, 0)], "?2": [(0, 1)]},
         {"?1": [(0, 1)], "?0": [(0, 0), (1, 0)], "?2": [(1, 1)]},
     ]
+
+
+def test_sound_that_is_so_many_times_as_long_as_its_tokens_changes_with_them() -> None:
+    class Heard(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.conv = nn.Embedding(9, 6), nn.Conv1d(3, 6, 4, stride=4)
+
+        def forward(self, ids: torch.Tensor, sound: torch.Tensor) -> torch.Tensor:
+            frames = self.conv(sound).mT
+            x = self.table(ids) + frames
+            return x.flatten(0, 1)
+
+    trace = shapetrace.trace(Heard(), IDS.repeat(1, 2)[:, :7], torch.zeros(2, 3, 28))
+    assert trace.calls[0].inputs["sound"].axes == ("B", 3, "4·T")
+    assert trace.calls[0].outputs[""].axes == ("B·T", 6)

@@ -82,7 +82,7 @@ def leave(x: Tensor) -> Tensor:
         (
             nn.Linear(8, 8),
             (torch.zeros(2, 4, 8),),
-            "axes: nothing tells which of the input's axes (2, 4) is which; axes='B=2 T=4' says so",
+            "axes: nothing tells which of the input's axes (2, 4) is which; axes='B=2 T=4' or axes='B=4 T=2' says so",
         ),
     ],
 )  # fmt: skip

@@ -78,9 +78,12 @@ def lora() -> Made:
 
 
 def x_transformer() -> Made:
-    lucid = pytest.importorskip("x_transformers")
-    layers = lucid.Decoder(dim=8, depth=1, heads=2, attn_dim_head=4)
-    return lucid.TransformerWrapper(num_tokens=9, max_seq_len=8, attn_layers=layers).eval(), (torch.tensor([[1, 2]]),)
+    import x_transformers
+
+    layers = x_transformers.Decoder(dim=8, depth=1, heads=2, attn_dim_head=4)
+    return x_transformers.TransformerWrapper(num_tokens=9, max_seq_len=8, attn_layers=layers).eval(), (
+        torch.tensor([[1, 2]]),
+    )
 
 
 def static_quantised() -> Made:

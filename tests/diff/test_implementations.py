@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+import transformers
 from torch import nn
 
 import shapetrace
@@ -17,8 +18,6 @@ from shapetrace.models.gpt import gpt
 from shapetrace.models.transformer import transformer
 from shapetrace.models.variants import llama
 from shapetrace.schema import Trace
-
-transformers = pytest.importorskip("transformers")
 
 IDS = {"bos_token_id": 0, "eos_token_id": 0, "attn_implementation": "eager"}
 

@@ -125,7 +125,7 @@ def test_batch_and_length_are_told_by_what_is_done_with_them(
 def test_where_nothing_tells_the_header_says_which_axes_and_what_would_help() -> None:
     trace = shapetrace.trace(nn.Linear(8, 8), X)
     assert trace.notes == (
-        "axes: nothing tells which of the input's axes (4, 2) is which; axes='B=2 T=4' says so",
+        "axes: nothing tells which of the input's axes (4, 2) is which; axes='B=4 T=2' or axes='B=2 T=4' says so",
     )  # fmt: skip
     assert shapetrace.trace(nn.Linear(8, 8), X, axes="B=2 T=4").calls[0].inputs["input"].axes == ("T", "B", 8)
 

@@ -305,7 +305,8 @@ def test_inputs_of_a_module_are_what_its_caller_calls_them() -> None:
 
 def test_without_function_calls_nothing_is_said_of_what_a_module_made() -> None:
     trace = shapetrace.trace(nn.Sequential(nn.Linear(4, 4), nn.Dropout().eval()), torch.zeros(4, 4), functions=False)
-    assert accounts(trace) == {"input": "same as input"}  # the dropout; the Linear may have made or found its result
+    said = [str(account.statements.get("")) for account in memory(trace)]
+    assert said == ["same as 0(input)", "None", "same as 0(input)"]  # the Linear may have made or found its result
 
 
 @pytest.mark.filterwarnings("ignore:Guards may run slower")  # torch's, on Python 3.13.0
@@ -407,3 +408,24 @@ def test_layout_says_what_is_unusual(tensor: TensorMeta, said: str) -> None:
 )
 def test_bytes_are_written_with_three_digits(count: int, text: str) -> None:
     assert nbytes(count) == text
+
+
+def test_what_a_forward_returns_without_a_name_is_accounted_for_as_its_own_statements_do() -> None:
+    class Turned(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(4, 4)
+
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            h = self.inner(x)
+            return h.mT, self.inner(h).transpose(0, 1), h.relu_(), x, h.mT.contiguous()
+
+    trace = shapetrace.trace(Turned(), torch.zeros(2, 3, 4), axes=False)
+    inside = memory(trace)[0].inside
+    assert {key: made.said for key, made in inside.items()} == {
+        "0": "view of h",
+        "1": "view of inner(h)",
+        "2": "in place on h",
+        "3": "same as x",
+        "4": "copy of h.mT, 96 B",
+    }

@@ -234,23 +234,6 @@ def test_one_query_without_a_batch_attends_too() -> None:
     assert said(trace) == ["scores: scores", "weights: weights", "head_output: head_output"]
 
 
-def test_a_band_of_two_triangles_may_see_ahead_and_is_not_called_causal() -> None:
-    class Local(Heads):
-        def forward(self, x: Tensor) -> Tensor:
-            q, k, v = (layer(x).unflatten(-1, (self.H, self.D)).transpose(1, 2) for layer in (self.q, self.k, self.v))
-            near = torch.ones(4, 4).tril(1).triu(-1) > 0
-            out = F.scaled_dot_product_attention(q, k, v, attn_mask=near)
-            return self.out(out.transpose(1, 2).flatten(2))
-
-    assert kinds(traced(Local(), X)) == ["Local: self-attention"]
-
-
-def test_a_mask_that_the_model_was_given_does_not_tell_whether_it_is_causal() -> None:
-    mask = nn.Transformer.generate_square_subsequent_mask(4)
-    model = nn.MultiheadAttention(8, 2, batch_first=True)
-    assert kinds(traced(model, X, X, X, attn_mask=mask)) == ["MultiheadAttention: self-attention"]
-
-
 class Pooling(nn.Module):
     def __init__(self) -> None:
         super().__init__()

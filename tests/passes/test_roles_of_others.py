@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+import transformers
 
 import shapetrace
 from shapetrace.passes.roles import name_roles
 from shapetrace.records import records
 from shapetrace.schema import Trace
-
-transformers = pytest.importorskip("transformers")
 
 C = {"hidden_size": 16, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 24, "vocab_size": 32}
 GPT = {"n_embd": 16, "n_head": 4, "n_layer": 2, "vocab_size": 32}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from torch import Tensor, nn
 
 import shapetrace
@@ -358,7 +359,6 @@ CONFIGS: dict[str, tuple[str, str, dict[str, Any]]] = {
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])
 @pytest.mark.parametrize("name", list(CONFIGS))
 def test_no_letter_contradicts_what_building_the_model_again_tells(name: str, implementation: str) -> None:
-    transformers = pytest.importorskip("transformers")
     model, config, settings = CONFIGS[name]
     built = getattr(transformers, config)(**settings, attn_implementation=implementation)
     try:

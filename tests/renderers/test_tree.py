@@ -301,7 +301,7 @@ Sequential   float32 cpu
   ├─ 입력               (2,4,8)  (32,8,1)  input = input
   ├─ 쿼리  선형 Linear  (2,4,8)  (32,8,1)  new
   ├─ 점수  @            (2,4,4)  (16,4,1)  new
-  └─ input  output      (2,4,8)  (32,8,1)  new"""
+  └─ output             (2,4,8)  (32,8,1)  new"""
     )
 
 
@@ -332,7 +332,13 @@ def test_notes_stand_above_and_on_their_module_in_short(text: Text) -> None:
     assert shown.splitlines()[1].startswith(f"note: TransformerEncoderLayer, MultiheadAttention: {note[:40]}")
     short = note.partition(":")[0]
     short = short if len(short) <= 24 else f"{short[:23]}…"
-    assert rows(shown, "input  0")[0].endswith(f"(2, 4, 8)  (32, 8, 1)  new · {short}")
+    assert rows(shown, "0")[0].endswith(f"(2, 4, 8)  (32, 8, 1)  new · {short}")
+
+
+def test_of_many_sizes_none_is_cut(text: Text) -> None:
+    trace = Trace("net", sizes=dict.fromkeys("BTCHDGFV", 1000))
+    shown = text(trace, width=40).split()
+    assert [f"{letter}=1000" for letter in "BTCHDGFV"] == [word for word in shown if "=" in word]
 
 
 def test_a_loss_outside_of_the_model_follows_it(text: Text) -> None:
@@ -432,10 +438,10 @@ def test_a_module_of_one_step_or_that_changes_no_shape_is_one_row(text: Text) ->
         shown
         == """\
 Sequential   float32 cpu
-                        shape    stride    memory
-├─ input                (2,3,4)  (12,4,1)  input
-├─ input  0 Projection  (2,3,8)  (24,8,1)  new
-└─ input  1 Norm        (2,3,8)  (24,8,1)  new"""
+                  shape    stride    memory
+├─ input          (2,3,4)  (12,4,1)  input
+├─ 0  Projection  (2,3,8)  (24,8,1)  new
+└─ 1  Norm        (2,3,8)  (24,8,1)  new"""
     )
 
 
@@ -482,10 +488,10 @@ def test_an_empty_batch_is_shown_like_any_other(text: Text) -> None:
         text(shapetrace.trace(model, torch.zeros(0, 8), axes=False))
         == """\
 Sequential   float32 cpu
-                    shape  stride  memory
-├─ input            (0,8)  (8,1)   input
-├─ input  0 Linear  (0,4)  (4,1)   new
-└─ input  1 ReLU    (0,4)  (4,1)   new"""
+              shape  stride  memory
+├─ input      (0,8)  (8,1)   input
+├─ 0  Linear  (0,4)  (4,1)   new
+└─ 1  ReLU    (0,4)  (4,1)   new"""
     )
 
 
@@ -495,3 +501,38 @@ def test_a_long_name_gives_way_to_what_made_the_tensor(text: Text) -> None:
     names = [row[: row.index("(")].strip("│├└─ ") for row in shown.splitlines() if "attn_output_" in row[:28]]
     assert [name.split()[-1] for name in names] == ["bmm", "softmax", "view", "mean"]
     assert any(name.split()[0].endswith("…") for name in names)
+
+
+def test_what_is_returned_without_a_name_is_a_view_or_the_same_as_it_would_be_with_one(text: Text) -> None:
+    class Turn(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+
+        def forward(self, x: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+            return self.linear(x).transpose(0, 1), bias
+
+    class Turns(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.turn = Turn()
+
+        def forward(self, x: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+            y, bias = self.turn(x, bias)
+            return y[:, 0], bias
+
+    trace = shapetrace.trace(Turns(), torch.zeros(2, 3, 4), torch.zeros(4), axes=False)
+    assert (
+        text(trace)
+        == """\
+Turns   float32 cpu
+                     shape    stride    memory
+├─ x                 (2,3,4)  (12,4,1)  input
+├─ bias              (4,)     (1,)      input
+├─ turn  Turn
+│ ├─ x               (2,3,4)  (12,4,1)  input
+│ ├─ bias            (4,)     (1,)      input
+│ ├─ linear  Linear  (2,3,4)  (12,4,1)  new
+│ └─ y  output[0]    (3,2,4)  (4,12,1)  view of linear(x) · not contiguous
+└─ output[0]         (3,4)    (4,1)     view of y"""
+    )

@@ -13,9 +13,8 @@ from shapetrace.errors import ShapetraceError
 from shapetrace.renderers import Style, render
 from shapetrace.schema import Trace
 from shapetrace.targets import Request, Way, find, record
-from tests.test_cli import Run, run  # noqa: F401
+from tests.commands import Run
 
-pytest.importorskip("transformers")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 LLAMA = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100}
@@ -45,6 +44,16 @@ def test_letters_size_the_fields_of_the_configuration() -> None:
     assert found.sizes == {"B": 2, "T": 8, "C": 64, "H": 8, "D": 8, "G": 2, "F": 96, "V": 99, "L": 2}
     assert found.roles("q")[0].axes == ("B", "H", "T", "D")
     assert found.roles("k")[0].axes == ("B", "G", "T", "D")
+
+
+def test_experts_ranks_and_rotated_parts_are_letters_too() -> None:
+    small = (
+        "num_hidden_layers=2 first_k_dense_replace=1 hidden_size=64 n_routed_experts=16 num_attention_heads=4".split()
+    )
+    found = traced("hf:deepseek_v3", "--Q", "48", changes=tuple(small))
+    letters = {letter: found.sizes[letter] for letter in "EKJQRUZ"}
+    assert letters == {"E": 16, "K": 8, "J": 2048, "Q": 48, "R": 64, "U": 128, "Z": 512}
+    assert found.roles("q")[0].axes == ("B", "H", "T", "U+R")
 
 
 def test_it_is_printed_as_any_model() -> None:
@@ -186,7 +195,7 @@ def test_a_letter_that_the_model_does_not_have_is_refused() -> None:
     assert error("hf:llama", "--S", "3") == "hf:llama takes no --S; it takes --B --T --C --H --D --G --F --V --L"
 
 
-def test_sizes_that_do_not_go_together_are_the_users(run: Run) -> None:  # noqa: F811
+def test_sizes_that_do_not_go_together_are_the_users(run: Run) -> None:
     status, out, said = run("run", "hf:gpt2", "--C", "10", "--H", "3")
     assert (status, out) == (2, "")
     assert said == (

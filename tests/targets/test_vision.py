@@ -39,6 +39,12 @@ def test_weights_are_made_where_they_are_wanted(library: str) -> None:
     assert [(call.path, call.name) for call in real.calls] == [(call.path, call.name) for call in fake.calls]
 
 
+def test_a_builder_that_looks_at_what_it_computes_is_built_first_and_then_loses_its_weights() -> None:
+    pytest.importorskip("timm")
+    found = traced("timm:regnetx_002")  # it takes the widths of its stages out of a tensor of them
+    assert (found.weightless, found.calls[0].outputs[""].axes) == (True, ("B", 1000))
+
+
 def test_a_name_that_is_not_there_is_said_with_what_is_near(library: str) -> None:
     with pytest.raises(ShapetraceError) as caught:
         traced(f"{library}:resnet19")

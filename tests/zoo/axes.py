@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import groupby
 
 from shapetrace import Trace
@@ -21,14 +21,15 @@ def law(s: Subject) -> Verdict:
     """Letters stand for what was built, and at three other settings every axis predicts the size that its dim has."""
     if not has_axes(s.trace):
         return Verdict(None, "no axes")
-    wrong = list(misnamed(s.trace, s.sizes))
+    wrong = list(misnamed(s.trace, s.sizes, fixed(s.trace, s.trace)))
     compared = rebuilt = 0
     for setting in others(s.sizes, SEED):
         sizes, other = elsewhere(s, setting)
         rebuilt += sizes.C != s.sizes.C
         trace = other.trace()[1]
-        wrong += misnamed(trace, sizes)
-        letters = letters_of(trace, sizes) | fixed(s.trace)
+        lengths = fixed(s.trace, trace)
+        wrong += misnamed(trace, sizes, lengths)
+        letters = letters_of(trace, sizes) | lengths
         for key, tensor, real in pairs(s.trace, trace):
             compared += 1
             wrong += [f"{key} {text}" for text in broken(tensor, real.shape, letters)]
@@ -52,23 +53,24 @@ def held(s: Subject, setting: Sizes) -> Sizes:
     return setting._replace(**{letter: size for letter, size in s.sizes._asdict().items() if letter not in known})
 
 
-def misnamed(trace: Trace, sizes: Sizes) -> Iterator[str]:
-    """Letters whose size is not the one that the model, or its input, was made with.
+def misnamed(trace: Trace, sizes: Sizes, lengths: Collection[str] = ()) -> Iterator[str]:
+    """Letters, but these, whose size is not the one that the model, or its input, was made with.
 
     What heads are, there are several views of.
     """
     ours = {**sizes._asdict(), "C": sizes.C}
     for letter in "BTSCV":
-        if letter in fixed(trace):
-            continue
-        if trace.sizes.get(letter, ours[letter]) != ours[letter]:
+        if letter not in lengths and trace.sizes.get(letter, ours[letter]) != ours[letter]:
             yield f"{letter} is {trace.sizes[letter]}, was made {ours[letter]}"
 
 
-def fixed(trace: Trace) -> dict[str, int]:
-    """The lengths that are the configuration's: of images and recordings."""
-    given = trace.calls[0].inputs if trace.calls else {}
-    is_fixed = {"pixel_values", "input_features", "input_values"} & given.keys()
+def fixed(trace: Trace, other: Trace) -> dict[str, int]:
+    """The lengths that are the configuration's: of images and recordings, where those of another run are as large."""
+    given, given_there = (one.calls[0].inputs if one.calls else {} for one in (trace, other))
+    is_fixed = any(
+        name in given and name in given_there and given[name].shape[1:] == given_there[name].shape[1:]
+        for name in ("pixel_values", "input_features", "input_values")
+    )
     letters = "S" if "decoder_input_ids" in given else "TS"
     return {letter: trace.sizes[letter] for letter in letters if is_fixed and letter in trace.sizes}
 

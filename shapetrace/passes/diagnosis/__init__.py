@@ -11,7 +11,22 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ...schema import Trace
-from . import broadcasting, dims, indices, joins, kinds, layers, layouts, losses, products
+from . import (
+    additions,
+    broadcasting,
+    dims,
+    heads,
+    indices,
+    joins,
+    kinds,
+    layers,
+    layouts,
+    losses,
+    products,
+    single,
+    states,
+    unpacking,
+)
 from .fault import Fault, fault
 
 __all__ = ["diagnosis", "sentence"]
@@ -19,22 +34,38 @@ __all__ = ["diagnosis", "sentence"]
 Rule = Callable[[Fault], str | None]
 
 RULES: tuple[Rule, ...] = (
+    unpacking.shape_unpacked,
+    unpacking.unpacked_parts,
     layers.attention_batch,
     kinds.devices,
     kinds.ids,
+    kinds.index_dtype,
     kinds.mask_dtype,
     kinds.target_dtype,
+    kinds.floating,
+    kinds.several,
     kinds.dtypes,
     kinds.leaf,
+    single.truth,
+    single.item,
+    single.top,
+    single.windows,
+    single.normed_alone,
     layouts.crooked_view,
     layouts.invalid_shape,
     layouts.unflattened,
     layouts.expanded,
     layouts.repeated,
+    layouts.overlapping,
     products.linear,
     products.matmul,
+    heads.turned,
+    heads.grouped,
+    heads.values,
     products.batches,
     products.einsum,
+    additions.biased,
+    additions.indexed,
     joins.joined,
     joins.stacked,
     joins.split,
@@ -46,6 +77,7 @@ RULES: tuple[Rule, ...] = (
     indices.too_many,
     indices.index_mask,
     indices.selected,
+    indices.reached,
     indices.one_hot,
     losses.class_range,
     losses.classes,
@@ -56,7 +88,8 @@ RULES: tuple[Rule, ...] = (
     layers.kernel,
     layers.norm_channels,
     layers.attention,
-    layers.recurrent,
+    states.recurrent,
+    states.state,
     broadcasting.attention_mask,
     broadcasting.grown,
     broadcasting.assigned,

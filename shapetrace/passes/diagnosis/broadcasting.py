@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from .fault import Fault, Given
+from .slices import cut, past_the_end
 
 __all__ = ["assigned", "attention_mask", "broadcast", "grown"]
 
 MISMATCH = r"The size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension (\d+)"
+
+MOST_WAYS = 100
+"""To stand beside the dims of another tensor, before none is looked for."""
 
 NO_PAIRS = frozenset("matmul __matmul__ __rmatmul__ bmm scaled_dot_product_attention expand".split())
 
@@ -22,7 +26,15 @@ def broadcast(fault: Fault) -> str | None:
     for a, b in combinations(given, 2):
         back = clash(a.shape, b.shape)
         if back:
-            return said(fault.name, a, b, back)
+            met = (
+                f"{fault.name} lines dims up from the last: {a.dim(-back)} of {a} met {b.dim(-back)} of {b}; "
+                "they must be equal, or one of them 1"
+            )
+            advice = cut(fault, a) or cut(fault, b) or lined_up(a, b)
+            mask = fault.tensor("1", "mask")
+            if fault.name.startswith("masked_") and mask is not None and mask.tensor.dtype != "bool":
+                advice = f"{advice}{'. ' * bool(advice)}And a mask is bool, not {mask.tensor.dtype}"
+            return f"{met}. {advice}" if advice else met
     return None
 
 
@@ -32,35 +44,57 @@ def clash(a: Sequence[int], b: Sequence[int]) -> int:
     return next((back for back, (one, other) in pairs if one != other and 1 not in (one, other)), 0)
 
 
-def said(name: str, a: Given, b: Given, back: int) -> str:
+def lined_up(a: Given, b: Given) -> str:
+    """How one of two tensors is to be turned or widened so that they go together; "" if no way is the only one."""
     short, long = sorted((a, b), key=lambda given: len(given.shape))
-    met = (
-        f"{name} lines dims up from the last: {a.dim(-back)} of {a} met {b.dim(-back)} of {b}; "
-        "they must be equal, or one of them 1"
-    )
-    missing = len(long.shape) - len(short.shape)
-    ways = [at for at in range(1, len(short.shape) + 1) if fits(short.shape, at, missing, long.shape)]
-    if missing and len(ways) == 1:
-        index = [*[":"] * ways[0], *["None"] * missing]
-        where = f"{short.name}.unsqueeze({ways[0]})" if missing == 1 else f"{short.name}[{', '.join(index)}]"
-        return f"{met}. {where} lines up"
+    if len(short.shape) < len(long.shape):
+        index = widened(short, long)
+        return f"{short.code}{index} lines up" if index else ""
     for one, other in ((b, a), (a, b)):
-        if len(one.shape) > 1 and not missing:
-            turned = (one.shape[1], one.shape[0], *one.shape[2:])
-            if len(one.shape) > 2 and not clash(turned, other.shape):
-                return (
-                    f"{met}. The first two dims of {one.name} are the other way round: {one.name}.transpose(0, 1) "
-                    "lines up; is one of them batch first?"
-                )
-            if not clash((*one.shape[:-2], one.shape[-1], one.shape[-2]), other.shape):
-                return f"{met}. {one.name}.transpose(-2, -1) lines up"
-    return met
+        if len(one.shape) < 2:
+            continue
+        turned = (one.shape[1], one.shape[0], *one.shape[2:])
+        if len(one.shape) > 2 and not clash(turned, other.shape):
+            return (
+                f"The first two dims of {one.name} are the other way round: {one.code}.transpose(0, 1) lines up; "
+                "is one of them batch first?"
+            )
+        if not clash((*one.shape[:-2], one.shape[-1], one.shape[-2]), other.shape):
+            return f"{one.code}.transpose(-2, -1) lines up"
+    return ""
 
 
-def fits(short: tuple[int, ...], at: int, missing: int, long: tuple[int, ...]) -> bool:
-    """Whether it lines up with as many dims of size 1 in its midst, and equal dims beside them."""
-    wide = (*short[:at], *(1,) * missing, *short[at:])
-    return all(one in (other, 1) for one, other in zip(wide, long, strict=True)) and wide != long
+def widened(short: Given, long: Given, sizes: Sequence[int] | None = None, axes: Sequence[str] | None = None) -> str:
+    """What makes `short` as long as `long`, or as these sizes, by dims of size 1: ".unsqueeze(2)", "[:, None, None]".
+
+    Of several ways that one in which all axes with letters stand beside their like, or else the last beside the last.
+    """
+    sizes = long.shape if sizes is None else sizes
+    axes = [long.axis(dim) for dim in range(len(long.shape))] if axes is None else axes
+    own = [short.axis(dim) for dim in range(len(short.shape))]
+    ways = [
+        places
+        for places in combinations(range(len(sizes)), len(own))
+        if all(size in (sizes[at], 1) for size, at in zip(short.shape, places, strict=True))
+    ]
+    alike = [
+        places
+        for places in ways
+        if all(
+            mine == axes[at] for mine, at in zip(own, places, strict=True) if not (mine.isdigit() or axes[at].isdigit())
+        )
+    ]
+    last = [places for places in alike if places[-1:] == (len(sizes) - 1,)]
+    chosen = alike if len(alike) == 1 else last
+    if len(chosen) != 1 or len(ways) > MOST_WAYS:
+        return ""
+    first, *_ = places = chosen[0]
+    index = [":" if at in places else "None" for at in range(first, len(sizes))]
+    if index.count("None") == 1:
+        return f".unsqueeze({index.index('None')})"
+    while index[-1] == ":":
+        index.pop()
+    return f"[{', '.join(index)}]"
 
 
 def attention_mask(fault: Fault) -> str | None:
@@ -76,7 +110,10 @@ def attention_mask(fault: Fault) -> str | None:
         return None
     axes = [q.dim(dim) for dim in range(len(q.shape) - 1)] + [k.dim(-2)]
     said = f"the mask is added to scores of [{', '.join(axes)}], and {mask} has"
-    return f"{said} {mask.dim(-back)} where they have {axes[-back]}"
+    said = f"{said} {mask.dim(-back)} where they have {axes[-back]}"
+    letters = [*(q.axis(dim) for dim in range(len(q.shape) - 1)), k.axis(-2)]
+    index = widened(mask, q, scores, letters) if len(mask.shape) < len(scores) else ""
+    return f"{said}. {mask.code}{index} lines up" if index else said
 
 
 def assigned(fault: Fault) -> str | None:
@@ -89,8 +126,16 @@ def assigned(fault: Fault) -> str | None:
     if value is None:
         return None
     index = fault.call.literals.get("1", "…").strip("()")
-    place = f"{target.name}[{index}]" if fault.name == "__setitem__" else str(target)
+    if fault.name == "__setitem__" and (past := next(past_the_end(target.tensor, index, target.name), "")):
+        return f"{value} does not fit: {past}"
+    place = f"{target.code}[{index}]" if fault.name == "__setitem__" else str(target)
     return f"{value} does not fit into {place}: its {found[1]} must be {found[0]} or 1"
+
+
+def made(name: str, x: Given, other: Given) -> str:
+    """What a function in place does, written as what makes a new tensor."""
+    sign = {"add_": "+", "sub_": "-", "mul_": "*", "div_": "/"}.get(name)
+    return name.rstrip("_") if sign is None else f"{x.name} = {x.name} {sign} {other.name}"
 
 
 def grown(fault: Fault) -> str | None:
@@ -100,7 +145,7 @@ def grown(fault: Fault) -> str | None:
         return None
     return (
         f"{fault.name} writes into {x}, which cannot grow to what {other} makes of it: "
-        f"write {fault.name.rstrip('_')}, which makes a new tensor"
+        f"{made(fault.name, x, other)} makes a new tensor"
         if fault.name.endswith("_") and not fault.name.endswith("__")
         else None
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .fault import Fault
+from .unpacking import squeezed
 
 __all__ = ["out_of_range", "permuted", "transposed"]
 
@@ -21,7 +22,7 @@ def out_of_range(fault: Fault) -> str | None:
     if high == count:
         return f"{said}: a new one can stand at {low} to {high}"
     last = f"; the last, -1, is {x.dim(-1)}" if count else ""
-    return f"{said}, {low} to {high}{last}"
+    return f"{said}, {low} to {high}{last}{squeezed(fault, x)}"
 
 
 def permuted(fault: Fault) -> str | None:

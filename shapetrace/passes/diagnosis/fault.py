@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -19,11 +19,21 @@ from ..nesting import walk
 __all__ = ["Fault", "Given", "failing", "fault", "listed", "modules", "product"]
 
 
+LONG = 30
+"""A name that is longer is shortened in a sentence."""
+
+
 class Given(msgspec.Struct, frozen=True):
-    """A tensor that the call was given, and what the code calls it."""
+    """A tensor that the call was given, and what the code calls it, shortened and in full."""
 
     name: str
     tensor: TensorMeta
+    full: str = ""
+
+    @property
+    def code(self) -> str:
+        """The name as it stands before a dot: "(x / 2)"."""
+        return f"({self.name})" if is_loose(self.name) else self.name
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -166,12 +176,44 @@ def fault(trace: Trace) -> Fault | None:
     call, kept, codes = trace.calls[index], ledger(trace), written(trace, index)
     given = given_to(call, {} if call.kind == "module" else kept.accounts[index].inputs)
     text = (call.error or "").partition(": ")[2]
-    return Fault(trace, index, plain_name(call), text, given, codes[index], codes, kept, makers(trace, index))
+    first = makers(trace, index)
+    if call.name == "unpack" and codes[index].endswith("…"):
+        maker = next((first.get(part.number) for part in call.inputs.values() if part.number is not None), None)
+        codes[index] = codes[index][:-1] + codes[maker] if maker is not None else codes[index]
+    return Fault(trace, index, plain_name(call), text, given, codes[index], codes, kept, first)
 
 
 def given_to(call: Call, labels: Mapping[str, Memory]) -> dict[str, Given]:
     named = {key: labels[key].of if key in labels else "" for key in call.inputs}
-    return {key: Given(plain(named[key] or key), tensor) for key, tensor in call.inputs.items()}
+    named = {key: plain(name or key) for key, name in named.items()}
+    short = {name: shortened(name) for name in named.values()}
+    clear = len(set(short.values())) == len(short)
+    return {
+        key: Given(short[named[key]] if clear else named[key], tensor, named[key])
+        for key, tensor in call.inputs.items()
+    }
+
+
+def shortened(name: str) -> str:
+    """A long chain of calls by its first and its last: "k.view(2, 6, 4, 4).transpose(1, 2)" -> "k….transpose(1, 2)"."""
+    if len(name) <= LONG or is_loose(name):
+        return name
+    dots = [at for at, letter in outside(name) if letter == "."]
+    return f"{name[: dots[0]]}…{name[dots[-1] :]}" if len(dots) > 1 else name
+
+
+def is_loose(name: str) -> bool:
+    """Whether there are signs in it outside of any brackets: "x / 2"."""
+    return not name.startswith("argument ") and any(letter == " " for _, letter in outside(name))
+
+
+def outside(name: str) -> Iterator[tuple[int, str]]:
+    """The letters that are in no brackets, and where they are."""
+    depth = 0
+    for at, letter in enumerate(name):
+        depth += (letter in "([") - (letter in ")]")
+        if depth == 0:
+            yield at, letter
 
 
 def makers(trace: Trace, stop: int) -> dict[int, int]:

@@ -8,7 +8,7 @@ from ...schema import TensorMeta
 from ..expressions import plain_name
 from .fault import Fault
 
-__all__ = ["embedded", "index_mask", "indexed", "one_hot", "selected", "too_many"]
+__all__ = ["embedded", "index_mask", "indexed", "one_hot", "reached", "selected", "too_many"]
 
 OUT = r"index (-?\d+) is out of bounds for dimension (\d+) with size (\d+)"
 
@@ -26,8 +26,13 @@ def embedded(fault: Fault) -> str | None:
     if "out of range" not in fault.text and "out of bounds" not in fault.text:
         return None
     rows, of = table.shape[0], table.tensor.name or table.name
-    stop = range_of(fault, ids.tensor)
-    if stop is not None and stop > rows:
+    start, stop = range_of(fault, ids.tensor) or (0, 0)
+    if start and stop > rows:
+        return (
+            f"{ids} counts from {start} to {stop - 1}, and the rows of the table {of} are {table.dim(0)}, "
+            f"0 to {rows - 1}: begin earlier, or make the table {stop} long"
+        )
+    if stop > rows:
         longest = next((ids.dim(dim) for dim in range(len(ids.shape)) if ids.shape[dim] == stop), str(stop))
         return (
             f"{ids} counts to {stop - 1}, and the rows of the table {of} are {table.dim(0)}, 0 to {rows - 1}: "
@@ -35,12 +40,12 @@ def embedded(fault: Fault) -> str | None:
         )
     return (
         f"{ids} holds a number that is no row of the table {of}, which has {table.dim(0)} of them, 0 to {rows - 1}: "
-        f"look at {ids.name}.min() and {ids.name}.max()"
+        f"look at {ids.code}.min() and {ids.code}.max()"
     )
 
 
-def range_of(fault: Fault, tensor: TensorMeta) -> int | None:
-    """Where the numbers of a tensor end, if it is an `arange` that was only moved."""
+def range_of(fault: Fault, tensor: TensorMeta) -> tuple[int, int] | None:
+    """Where the numbers of a tensor begin and end, if it is an `arange` that was only moved."""
     for _ in range(fault.index):
         index = fault.maker(tensor)
         if index is None:
@@ -51,7 +56,7 @@ def range_of(fault: Fault, tensor: TensorMeta) -> int | None:
             whole = [int(text) for text in texts if re.fullmatch(r"-?\d+", text)]
             if len(whole) != len(texts) or len(whole) not in (1, 2) or {"end", "step"} & call.literals.keys():
                 return None
-            return whole[-1]
+            return (whole[0] if len(whole) == 2 else 0), whole[-1]
         if plain_name(call) not in MOVING or not call.inputs:
             return None
         tensor = next(iter(call.inputs.values()))
@@ -91,13 +96,35 @@ def index_mask(fault: Fault) -> str | None:
 def selected(fault: Fault) -> str | None:
     """`gather` and its like, whose index has as many dims as what it picks from."""
     x, index = fault.tensor("0"), fault.tensor("2", "index")
-    if x is None or index is None or "same number of dimensions as input" not in fault.text:
+    if x is None or index is None or "ndex tensor must have the same number of dimensions" not in fault.text:
         return None
-    do = ": index.unsqueeze(-1) has one more" if len(index.shape) + 1 == len(x.shape) else ""
-    return (
+    said = (
         f"{fault.name} wants an index of as many dims as what it picks from: {x} has {len(x.shape)}, "
-        f"{index} has {len(index.shape)}{do.replace('index.', f'{index.name}.')}"
+        f"{index} has {len(index.shape)}"
     )
+    count, dim = len(index.shape), fault.whole(1, "dim")
+    if dim == count and count + 1 == len(x.shape):
+        return f"{said}; {index.code}.unsqueeze(-1) has one more"
+    if fault.name == "gather" and dim == count and index.shape == x.shape[:dim]:
+        ranges = ", ".join(f"torch.arange({size})" for size in index.shape)
+        return f"{said}; {x.code}[{ranges}, {index.name}] takes one of dim {dim} for each"
+    return said
+
+
+def reached(fault: Fault) -> str | None:
+    """An index of `gather` that is longer than what it picks from."""
+    x, dim, index = fault.tensor("0"), fault.whole(1, "dim"), fault.tensor("2", "index")
+    if x is None or index is None or dim is None or "to be no larger than" not in fault.text:
+        return None
+    if len(x.shape) != len(index.shape):
+        return None
+    for at, (size, most) in enumerate(zip(index.shape, x.shape, strict=True)):
+        if at != dim % len(x.shape) and size > most:
+            return (
+                f"{fault.name} picks along dim {dim}, and beside that an index is no larger: "
+                f"dim {at} of {index} met {x.dim(at)} of {x}"
+            )
+    return None
 
 
 def one_hot(fault: Fault) -> str | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .fault import Fault
+from .fault import Fault, Given
+from .slices import cut
 
 __all__ = ["joined", "split", "stacked"]
 
@@ -18,7 +19,10 @@ def joined(fault: Fault) -> str | None:
     first = given[0]
     for other in given[1:]:
         if len(other.shape) != len(first.shape):
-            return f"cat joins tensors of as many dims: {first} has {len(first.shape)}, {other} has {len(other.shape)}"
+            few, many = sorted((first, other), key=lambda given: len(given.shape))
+            grown = repeated(few, many, dim)
+            said = f"cat joins tensors of as many dims: {first} has {len(first.shape)}, {other} has {len(other.shape)}"
+            return f"{said}{grown}"
         along = dim % len(first.shape) if first.shape else 0
         for at, (one, size) in enumerate(zip(first.shape, other.shape, strict=True)):
             if at != along and one != size:
@@ -26,9 +30,31 @@ def joined(fault: Fault) -> str | None:
                     f"cat along dim {dim} wants all other dims equal: dim {at} is {first.dim(at)} in {first} "
                     f"and {other.dim(at)} in {other}"
                 )
+                grown = repeated(first, other, dim) or repeated(other, first, dim) or cut_short(fault, first, other)
+                if grown:
+                    return f"{said}{grown}"
                 rest = [d for d, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)) if a != b]
                 return f"{said}; along dim {at} they would join" if rest == [at] else said
     return None
+
+
+def repeated(one: Given, other: Given, along: int) -> str:
+    """The `expand` by which `one` can be joined to `other`, as a class token to each row of a batch; "" if there is
+    none."""
+    count = len(other.shape)
+    if not one.shape or not -count <= along < count:
+        return ""
+    lead = count - len(one.shape)
+    wanted = [size if at >= lead else 1 for at, size in enumerate((*(1,) * lead, *one.shape))]
+    sizes = [wanted[at] if at == along % count else other.shape[at] for at in range(count)]
+    if any(have not in (1, size) for have, size in zip(wanted, sizes, strict=True)) or sizes == wanted:
+        return ""
+    return f"; {one.code}.expand({', '.join(map(str, sizes))}) joins"
+
+
+def cut_short(fault: Fault, *given: Given) -> str:
+    found = next(filter(None, (cut(fault, each) for each in given)), "")
+    return f"; {found}" if found else ""
 
 
 def stacked(fault: Fault) -> str | None:
@@ -42,10 +68,14 @@ def stacked(fault: Fault) -> str | None:
             return f"stack wants equal shapes: {first} has {len(first.shape)} dims, {other} has {len(other.shape)}"
         for at, (one, size) in enumerate(zip(first.shape, other.shape, strict=True)):
             if one != size:
-                return (
-                    f"stack wants equal shapes: dim {at} is {first.dim(at)} in {first} and {other.dim(at)} in {other}; "
-                    f"cat(…, {at}) joins such, or pad the shorter"
+                said = (
+                    f"stack wants equal shapes: dim {at} is {first.dim(at)} in {first} and {other.dim(at)} in {other}"
                 )
+                if sorted(first.shape) == sorted(other.shape):
+                    return f"{said}, whose dims are in another order"
+                if at == 0 and first.shape[1:] == other.shape[1:]:
+                    return f"{said}; cat(…, 0) joins such, torch.nn.utils.rnn.pad_sequence pads the shorter"
+                return f"{said}; cat(…, {at}) joins such, or pad the shorter"
     return None
 
 

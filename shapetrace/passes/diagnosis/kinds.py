@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from .fault import Fault, Given, listed
 
-__all__ = ["devices", "dtypes", "ids", "leaf", "mask_dtype", "target_dtype"]
+__all__ = ["devices", "dtypes", "floating", "ids", "index_dtype", "leaf", "mask_dtype", "several", "target_dtype"]
 
 OF_ONE_DTYPE = frozenset("linear matmul __matmul__ __rmatmul__ mm bmm mv addmm baddbmm conv1d conv2d conv3d".split())
 """Functions whose tensors are all of one dtype; others may take an index or a mask beside."""
@@ -27,11 +27,11 @@ def dtypes(fault: Fault) -> str | None:
     if own and others and others[0].tensor.dtype != own[0].tensor.dtype:
         x, dtype = others[0], own[0].tensor.dtype
         if x.is_integer:
-            return f"{said}; if {x.name} holds ids an embedding comes first, else {x.name}.to(torch.{dtype})"
-        return f"{said}; {x.name}.to(torch.{dtype}) makes it that of the parameters"
+            return f"{said}; if {x.name} holds ids an embedding comes first, else {x.code}.to(torch.{dtype})"
+        return f"{said}; {x.code}.to(torch.{dtype}) makes it that of the parameters"
     first, *rest = alike
     other = next(given for given in rest if given.tensor.dtype != first.tensor.dtype)
-    return f"{said}; {other.name}.to({first.name}.dtype) makes them one"
+    return f"{said}; {other.code}.to({first.code}.dtype) makes them one"
 
 
 def devices(fault: Fault) -> str | None:
@@ -46,7 +46,7 @@ def devices(fault: Fault) -> str | None:
     others = [given for given in there if given.tensor.name is None]
     said = f"{fault.name} wants one device: {mixed(kinds, 'on ')}"
     if own and others and own[0].tensor.device != others[0].tensor.device:
-        return f"{said}; move one of them, {others[0].name}.to({own[0].tensor.device!r}) or the model"
+        return f"{said}; move one of them, {others[0].code}.to({own[0].tensor.device!r}) or the model"
     return f"{said}; move one of them with .to(…), or make it with device=…"
 
 
@@ -70,7 +70,7 @@ def ids(fault: Fault) -> str | None:
         return None
     return (
         f"an embedding looks rows up by number, and {given} is {given.tensor.dtype}: "
-        f"{given.name}.long() if it holds ids; if it is embedded already, leave this call out"
+        f"{given.code}.long() if it holds ids; if it is embedded already, leave this call out"
     )
 
 
@@ -78,8 +78,10 @@ def mask_dtype(fault: Fault) -> str | None:
     mask = fault.tensor("1", "mask")
     if not fault.name.startswith("masked_") or mask is None or mask.tensor.dtype == "bool":
         return None
+    if "must match the size" in fault.text:
+        return None
     said = f"a mask says yes or no, and {mask} is {mask.tensor.dtype}"
-    return f"{said}: {mask.name}.bool(), or {mask.name} == 0 for what it leaves out"
+    return f"{said}: {mask.code}.bool(), or {mask.name} == 0 for what it leaves out"
 
 
 def target_dtype(fault: Fault) -> str | None:
@@ -89,9 +91,51 @@ def target_dtype(fault: Fault) -> str | None:
     if "Long" not in fault.text and "scalar type" not in fault.text:
         return None
     return (
-        f"{fault.name} takes the numbers of classes, and {target} is {target.tensor.dtype}: {target.name}.long(); "
+        f"{fault.name} takes the numbers of classes, and {target} is {target.tensor.dtype}: {target.code}.long(); "
         f"probabilities of classes would be of the shape of {logits}"
     )
+
+
+def index_dtype(fault: Fault) -> str | None:
+    """An index of what is no whole number."""
+    if "for index" not in fault.text and "used as indices must be" not in fault.text:
+        return None
+    index = next((given for key, given in fault.given.items() if key != "0" and given.is_float), None)
+    if index is None:
+        return None
+    return f"an index is of whole numbers, and {index} is {index.tensor.dtype}: {index.code}.long()"
+
+
+def floating(fault: Fault) -> str | None:
+    """A function of floating point numbers that is given whole ones; or targets that are to be of the dtype of x."""
+    x, target = fault.tensor("0", "input"), fault.tensor("1", "target")
+    is_sized = "size" not in fault.text
+    if (
+        fault.name.startswith("binary_cross_entropy")
+        and is_sized
+        and x is not None
+        and target is not None
+        and not target.is_float
+    ):
+        kind = target.tensor.dtype
+        return f"{fault.name} compares with numbers between 0 and 1, and {target} is {kind}: {target.code}.float()"
+    words = ("not implemented for 'Long'", "not implemented for 'Int'", "not implemented for 'Bool'", "floating point")
+    if x is None or x.is_float or not any(word in fault.text for word in words) or len(fault.given) > 1:
+        return None
+    return (
+        f"{fault.name} is for floating point numbers, and {x} is {x.tensor.dtype}: {x.code}.float(), or embed ids first"
+    )
+
+
+def several(fault: Fault) -> str | None:
+    """A module that is given all that another returns, where it takes one tensor of it."""
+    key = next((key for key in fault.call.inputs if key.endswith("[0]")), None)
+    if fault.call.kind != "module" or key is None or "must be Tensor, not" not in fault.text:
+        return None
+    first = fault.given[key]
+    index = fault.maker(first.tensor)
+    of = f"all that {fault.codes[index]} returns" if index is not None else "several"
+    return f"{fault.name} takes a tensor, and was given {of}: the first of it is [{str(first).partition(' [')[2]}"
 
 
 def leaf(fault: Fault) -> str | None:

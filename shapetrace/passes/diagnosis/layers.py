@@ -1,10 +1,11 @@
-"""Norms, convolutions, attention and recurrence: what they were made for, and what they were given."""
+"""Norms, convolutions and attention: what they were made for, and what they were given."""
 
 from __future__ import annotations
 
-from .fault import Fault, Given, listed
+from ...schema import Call
+from .fault import Fault, Given, listed, modules
 
-__all__ = ["attention", "attention_batch", "channels", "conv_dims", "kernel", "norm", "norm_channels", "recurrent"]
+__all__ = ["attention", "attention_batch", "channels", "conv_dims", "kernel", "norm", "norm_channels"]
 
 
 def norm(fault: Fault) -> str | None:
@@ -18,8 +19,13 @@ def norm(fault: Fault) -> str | None:
     dims = "the last dim" if len(over) == 1 else f"the last {len(over)} dims"
     wanted = listed([str(size) for size in over])
     said = f"{fault.name} is over {dims}, and was made for {wanted}: {x} has {last} there"
+    if len(over) > 1 and x.shape[-1] == over[-1]:
+        return f"{said}; over the last dim alone, normalized_shape={over[-1]}, it goes with any length"
     other = [dim for dim in range(len(x.shape) - 1) if len(over) == 1 and x.shape[dim] == over[0]]
-    return f"{said}; dim {other[0]} is {x.dim(other[0])}: transpose it" if len(other) == 1 else said
+    if len(other) == 1:
+        turned = f"{x.code}.transpose({other[0]}, -1)"
+        return f"{said}; dim {other[0]} is {x.dim(other[0])}: {turned} is wide enough, and turned back after it"
+    return said
 
 
 def channels(fault: Fault) -> str | None:
@@ -37,7 +43,9 @@ def channels(fault: Fault) -> str | None:
     said = f"{fault.name} takes {wanted} channels in dim {at}, and {x} has {x.dim(at)} there"
     if x.shape[-1] == wanted:
         turn = "transpose(1, 2)" if len(x.shape) == 3 else f"movedim(-1, {at})"
-        return f"{said}; its channels are last, {x.dim(-1)}: {x.name}.{turn} puts them there"
+        return f"{said}; its channels are last, {x.dim(-1)}: {x.code}.{turn} puts them there"
+    if wanted == 1 and at == 0:
+        return f"{said}, without a batch: {x.code}.unsqueeze(1) makes of it a batch of images with one channel"
     return f"{said}: make it with in_channels={got}, or give it {wanted}"
 
 
@@ -72,7 +80,7 @@ def norm_channels(fault: Fault) -> str | None:
     said = f"{fault.name} takes {own.shape[0]} channels in dim 1, and {x} has {x.dim(1)} there"
     if x.shape[-1] == own.shape[0]:
         turn = "transpose(1, 2)" if len(x.shape) == 3 else "movedim(-1, 1)"
-        return f"{said}; its channels are last, {x.dim(-1)}: {x.name}.{turn} puts them there"
+        return f"{said}; its channels are last, {x.dim(-1)}: {x.code}.{turn} puts them there"
     return said
 
 
@@ -94,7 +102,17 @@ def attention(fault: Fault) -> str | None:
         return f"{said}: the attention reads {here}" if padding.shape == wanted[::-1] else said
     if "2D attn_mask" in fault.text and mask is not None:
         return masked(q, k, mask)
+    heads = fault.whole(4, "num_heads")
+    if "3D attn_mask" in fault.text and mask is not None and heads:
+        sizes = f"[{q.dim(1)} times {heads} heads = {q.shape[1] * heads}, {q.dim(0)}, {k.dim(0)}]"
+        said = f"a mask of attention of 3 dims is {sizes}, not {mask}"
+        each = mask.shape == (q.shape[1], q.shape[0], k.shape[0])
+        return f"{said}: {mask.code}.repeat_interleave({heads}, 0) gives each head that of its batch" if each else said
     return None
+
+
+def module_around(fault: Fault) -> Call:
+    return fault.trace.calls[modules(fault.trace, fault.index)[-1]]
 
 
 def attention_batch(fault: Fault) -> str | None:
@@ -103,6 +121,12 @@ def attention_batch(fault: Fault) -> str | None:
     q, k = outer.get("0"), outer.get("1")
     if q is None or k is None or not len(q.shape) == len(k.shape) == 3 or q.shape[1] == k.shape[1]:
         return None
+    own = {tensor.number: key for key, tensor in module_around(fault).inputs.items()}
+    if q.tensor.number not in own:
+        query, key = (f"[{x.dim(1)}, {x.dim(0)}, {x.dim(2)}]" for x in (q, k))
+        said = f"the attention takes dim 0 as batch, as batch_first=True has it: {q.dim(1)} of the query {query}"
+        said = f"{said} met {k.dim(1)} of the key {key}"
+        return f"{said}; transpose(0, 1) of one of them is as the other" if q.shape[1] == k.shape[0] else said
     said = f"the attention takes dim 1 as batch, as without batch_first=True: {q.dim(1)} of {q} met {k.dim(1)} of {k}"
     return f"{said}; is batch_first=True meant?" if q.shape[0] == k.shape[0] else said
 
@@ -114,22 +138,4 @@ def masked(q: Given, k: Given, mask: Given) -> str | None:
     said = f"a mask of attention is [{q.dim(0)}, {k.dim(0)}], queries by keys, not {mask}"
     if mask.shape == (q.shape[1], k.shape[1]):
         return f"{said}: the attention takes {q.dim(0)} as length and {q.dim(1)} as batch; is batch_first=True meant?"
-    return said
-
-
-def recurrent(fault: Fault) -> str | None:
-    """`LSTM`, `GRU` and `RNN`: width, and whose dim the batch is."""
-    x = fault.tensor("input")
-    if fault.name not in ("LSTM", "GRU", "RNN") or x is None or len(x.shape) != 3:
-        return None
-    width = fault.numbers(r"input.size\(-1\) must be equal to input_size. Expected (\d+), got (\d+)")
-    if width is not None and width[1] == x.shape[-1]:
-        return f"the {fault.name} was made with input_size={width[0]}, and {x} has {x.dim(-1)} in its last dim"
-    state = fault.numbers(r"Expected hidden(?:\[\d\])? size \(\d+, (\d+), \d+\), got \[\d+, (\d+), \d+\]")
-    if state is None or state[0] not in x.shape[:2] or state[0] == state[1]:
-        return None
-    at = 1 if state[0] == x.shape[1] else 0
-    said = f"the {fault.name} takes dim {at} of {x} as batch, {x.dim(at)}, and its state has {state[1]} there"
-    if x.shape[1 - at] == state[1]:
-        return f"{said}, as dim {1 - at} has: {'is batch_first=True meant?' if at else 'is batch_first=False meant?'}"
     return said

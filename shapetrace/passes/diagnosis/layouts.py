@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
+from .broadcasting import widened
 from .fault import Fault, Given, listed, product
 
-__all__ = ["crooked_view", "expanded", "invalid_shape", "repeated", "unflattened"]
+__all__ = ["crooked_view", "expanded", "invalid_shape", "overlapping", "repeated", "unflattened"]
 
 MOST_PARTS = 10_000
 """Into how many parts a dim may be split, for a number to be looked for that would divide it."""
@@ -103,6 +104,8 @@ def unlike(shape: Sequence[int], sizes: Sequence[int]) -> tuple[list[int], list[
     end = 0
     while end < min(len(shape), len(sizes)) - start and shape[-1 - end] == sizes[-1 - end]:
         end += 1
+    while (start == len(shape) - end) != (start == len(sizes) - end) and start + end > 0:  # nothing for something
+        start, end = (start, end - 1) if end else (start - 1, end)
     return list(range(start, len(shape) - end)), list(sizes[start : len(sizes) - end])
 
 
@@ -124,10 +127,14 @@ def expanded(fault: Fault) -> str | None:
     for dim, size in enumerate(x.shape):
         asked = sizes[lead + dim]
         if asked not in (-1, size) and size != 1:
-            return (
-                f"expand repeats dims of size 1 only: dim {dim} of {x} is {x.dim(dim)}, and cannot become {asked}; "
-                "repeat copies, -1 leaves a dim as it is"
-            )
+            said = f"expand repeats dims of size 1 only: dim {dim} of {x} is {x.dim(dim)}, and cannot become {asked}"
+            index = widened(x, x, sizes, [str(size) for size in sizes]) if lead > 0 else ""
+            if index:
+                asked_for = ", ".join(map(str, sizes))
+                return f"{said}, as dims line up from the last; {x.code}{index}.expand({asked_for}) lines up"
+            if asked > 0 and size > 0 and asked % size == 0:
+                return f"{said}; {x.code}.repeat_interleave({asked // size}, {dim}) copies, -1 leaves a dim as it is"
+            return f"{said}; -1 leaves a dim as it is"
     return None
 
 
@@ -135,4 +142,16 @@ def repeated(fault: Fault) -> str | None:
     x, sizes = fault.tensor("0"), fault.ints(1, "repeats")
     if fault.name != "repeat" or x is None or not sizes or len(sizes) >= len(x.shape):
         return None
-    return f"repeat takes a number for each dim: {len(sizes)} were given, and {x} has {len(x.shape)} dims"
+    said = f"repeat takes a number for each dim: {len(sizes)} given, and {x} has {len(x.shape)} dims"
+    filled = ", ".join(map(str, [*sizes, *[1] * (len(x.shape) - len(sizes))]))
+    return f"{said}; repeat({filled}) leaves the others as they are"
+
+
+def overlapping(fault: Fault) -> str | None:
+    """A write into what is the same memory many times."""
+    x = fault.tensor("0")
+    if x is None or "refers to a single memory location" not in fault.text:
+        return None
+    cause = fault.cause(x)
+    since = f" since {cause}" if cause else ""
+    return f"{fault.name} writes into {x}, whose rows are one and the same memory{since}: clone() it before"

@@ -21,12 +21,12 @@ def classes(fault: Fault) -> str | None:
         width = a[-1]
         return (
             f"{said}; its classes are last, {logits.dim(-1)}: "
-            f"{logits.name}.reshape(-1, {width}) and {target.name}.reshape(-1), or {logits.name}.transpose(1, -1)"
+            f"{logits.code}.reshape(-1, {width}) and {target.code}.reshape(-1), or {logits.code}.transpose(1, -1)"
         )
     if len(a) == 2 and len(b) > 1 and a[0] == count(b):
-        return f"{said}; {target.name}.reshape(-1) is of {a[0]}"
+        return f"{said}; {target.code}.reshape(-1) is of {a[0]}"
     if len(b) == 2 and b == (a[0], 1):
-        return f"{said}; {target.name}.squeeze(1) is of {a[0]}"
+        return f"{said}; {target.code}.squeeze(1) is of {a[0]}"
     if len(b) == 1 and len(a) == 2 and a[0] != b[0]:
         return f"{said}: {logits.dim(0)} rows met {target.dim(0)} targets"
     return said

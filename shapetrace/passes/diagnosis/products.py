@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from .fault import Fault, Given, listed
 
-__all__ = ["batches", "einsum", "linear", "matmul"]
+__all__ = ["batches", "einsum", "linear", "matmul", "pair"]
 
 PRODUCTS = frozenset(
     "matmul __matmul__ __rmatmul__ mm bmm mv addmm baddbmm addbmm scaled_dot_product_attention".split()
@@ -25,13 +25,20 @@ def linear(fault: Fault) -> str | None:
     said = f"linear takes {weight.dim(1)} in the last dim, and {x} has {x.dim(-1)} there"
     other = [dim for dim in range(len(x.shape) - 1) if x.shape[dim] == wanted]
     if len(other) == 1:
-        turned = f"{x.name}.transpose({other[0]}, -1)"
+        turned = f"{x.code}.transpose({other[0]}, -1)"
         return f"{said}; dim {other[0]} is {x.dim(other[0])}: is {turned} meant?"
+    if weight.shape[0] == x.shape[-1] and not weight.name.endswith("weight"):
+        return f"{said}: a weight is [out, in], and {weight.code}.t() is so"
+    if len(x.shape) == 4 and x.shape[1] * x.shape[3] == wanted:
+        return (
+            f"{said}; the heads are not joined: {x.code}.transpose(1, 2).flatten(2) puts {x.dim(1)} beside {x.dim(3)}, "
+            f"which makes {wanted}"
+        )
     flat = 1
     for dim in reversed(range(1, len(x.shape))):
         flat *= x.shape[dim]
         if flat == wanted and dim < len(x.shape) - 1:
-            return f"{said}; dims {dim} to {len(x.shape) - 1} make {wanted}: is {x.name}.flatten({dim}) meant?"
+            return f"{said}; dims {dim} to {len(x.shape) - 1} make {wanted}: is {x.code}.flatten({dim}) meant?"
     return f"{said}: make it with in_features={x.shape[-1]}, or give it a tensor that is {wanted} wide"
 
 
@@ -67,10 +74,18 @@ def matmul(fault: Fault) -> str | None:
         f"{a.dim(-1)} met {b.dim(inner)}, and they must be equal"
     )
     if len(b.shape) > 1 and b.shape[-1] == a.shape[-1]:
-        return f"{said}; {b.name}.transpose(-2, -1) has {b.dim(-1)} there"
+        return f"{said}; {transposed(b)} has {b.dim(-1)} there"
     if len(a.shape) > 1 and a.shape[-2] == b.shape[inner]:
-        return f"{said}; {a.name}.transpose(-2, -1) has {a.dim(-2)} there"
+        return f"{said}; {transposed(a)} has {a.dim(-2)} there"
     return said
+
+
+def transposed(x: Given) -> str:
+    """The code of `x` with its last two dims the other way round: without what turned them, or with it."""
+    for turn in (".mT", ".transpose(-2, -1)", ".transpose(-1, -2)"):
+        if x.name.endswith(turn):
+            return x.name.removesuffix(turn)
+    return f"{x.code}.transpose(-2, -1)"
 
 
 def batches(fault: Fault) -> str | None:

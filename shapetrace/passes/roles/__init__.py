@@ -29,9 +29,8 @@ logits, loss   of cross entropy, or of CTC; without a loss, the result that is a
 A tensor has one role, on one record: where the code names it (see `Places`). A call has the role of what it does:
 "self-attention", "causal self-attention", "cross-attention", "feed-forward", "pre-LN block", "post-LN block", and
 "res-post-norm block" (Liu et al., Swin Transformer V2), where what is added is normalised and the stream is not.
-Causal is said where a triangle, or a comparison of positions, goes into the scores, or torch is asked for it; a mask
-that the model was given, or holds as a buffer, does not tell. What cannot be told has no role: a wrong one is worse
-than none.
+Causal is said where the mask is: each query sees up to one key more than the one before it, and nothing beyond; or
+where torch is asked for it. What cannot be told has no role: a wrong one is worse than none.
 """
 
 from __future__ import annotations
@@ -40,10 +39,12 @@ import msgspec
 
 from ...schema import TensorMeta, Trace
 from .attention import Attention, attentions
+from .elements import Held, nothing
 from .embeddings import positions, rotations, tokens
 from .flow import Flow, Node
 from .forms import given_out
 from .functions import FUSED, LOOKUPS, LOSSES, SOFTMAX, short_name
+from .masks import Masks
 from .modules import Modules
 from .places import Places
 from .results import is_said, last_norm, logits, losses
@@ -52,12 +53,15 @@ from .stream import Stream, stream
 __all__ = ["name_roles"]
 
 
-def name_roles(trace: Trace) -> Trace:
-    """The trace with roles. A portable trace has no tensor numbers, so no data flow: it keeps those it has."""
+def name_roles(trace: Trace, held: Held = nothing) -> Trace:
+    """The trace with roles. A portable trace has no tensor numbers, so no data flow: it keeps those it has.
+
+    held   gives elements of masks that the model holds or was given
+    """
     if not any(short_name(call) in TELLING for call in trace.calls):
         return trace
     with Flow(trace) as flow:
-        found = attentions(flow)
+        found = attentions(flow, Masks(flow, held))
         roles = Roles(flow)
         for one in found:
             roles.of_attention(one)

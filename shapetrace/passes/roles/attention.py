@@ -9,9 +9,11 @@ from .flow import Flow, Node
 from .forms import after, base, given_out, settled, width
 from .functions import FUSED, JOINS
 from .heads import by_heads, way_out
-from .products import contracted, factors, softmax_of, turns
-from .scores import is_masked_causally, named_scores, way_to_softmax
-from .sources import Sources, sources
+from .masks import Masks
+from .products import contracted, dim_of, factors, softmax_of, turns
+from .scores import named_scores, way_to_softmax
+from .sources import Sources, is_pooled, sources
+from .talking import is_map_of_heads
 from .weights import canonical_weights, use_of
 
 __all__ = ["Attention", "attentions"]
@@ -48,27 +50,31 @@ class Attention(msgspec.Struct, frozen=True, eq=False):
         return self.output
 
 
-def attentions(flow: Flow) -> list[Attention]:
+def attentions(flow: Flow, masks: Masks) -> list[Attention]:
     """In the order in which their outputs are made."""
     found: list[Attention] = []
     for node in flow.nodes:
         one = None
         if node.name in FUSED:
-            one = fused(node, flow)
+            one = fused(node, flow, masks)
         elif (start := softmax_of(node)) is not None:
-            one = written_out(node, start, flow)
+            one = written_out(node, start, flow, masks)
         if one is not None:
             found.append(one)
     return once(found, flow)
 
 
-def written_out(softmax: Node, start: Node, flow: Flow) -> Attention | None:
-    path = way_to_softmax(start)
-    use = use_of(softmax) if path else None
+def written_out(softmax: Node, start: Node, flow: Flow, masks: Masks) -> Attention | None:
+    path = way_to_softmax(start, flow)
+    use = use_of(softmax, flow) if path else None
     if use is None:
         return None
     product = path[0]
+    if any(is_map_of_heads(node, flow) for node in path) and product.shape[-2:] != start.shape[-2:]:
+        return None
     q, k = factors(product, flow)
+    if is_pooled(q) and is_pooled(k):
+        return None
     is_turned = turns(softmax, path, flow)
     if is_turned:
         q, k = k, q
@@ -82,11 +88,11 @@ def written_out(softmax: Node, start: Node, flow: Flow) -> Attention | None:
         flow,
         scores=named_scores(path, weights, flow),
         weights=tuple(given_out(weights, flow, (0, 1), same_dims=True)) or (weights,),
-        is_causal=is_masked_causally(path),
+        is_causal=masks.hide_later(path, dim_of(softmax, flow)),
     )
 
 
-def fused(node: Node, flow: Flow) -> Attention | None:
+def fused(node: Node, flow: Flow, masks: Masks) -> Attention | None:
     literals = flow.calls[node.index].literals
     given = dict(zip(node.keys, node.inputs, strict=True))
     q, k, v, mask = (
@@ -101,7 +107,7 @@ def fused(node: Node, flow: Flow) -> Attention | None:
         or not is_float(node.meta)
     ):
         return None
-    is_causal = literals.get("is_causal", literals.get("5")) == "True" or (mask is not None and mask.is_causal)
+    is_causal = literals.get("is_causal", literals.get("5")) == "True" or (mask is not None and masks.hides_later(mask))
     size = width(q)
     return around(
         node,

@@ -10,6 +10,7 @@ from .forms import FAR, base, is_projection, projected, settled, unscaled
 from .functions import ACTIVATIONS, CASTS, COMPARISONS, DROPOUTS, LAYOUTS, QUOTIENTS, SHAPING, SUMS, TIMES
 from .products import is_mixing
 from .sums import MANY
+from .talking import is_turned
 
 __all__ = ["Branch", "experts", "feed_forward"]
 
@@ -43,12 +44,21 @@ def feed_forward(starts: tuple[Node, Node], total: Node, added: Node) -> Branch 
         for first in first_projections(hidden):
             x = base(projected(first))
             before = None if x.norm_of is None else unscaled(x.norm_of)
-            if x not in starts and before not in starts:
+            if (x not in starts and before not in starts) or is_of_tokens(first, x):
                 continue
             while len(hidden.shape) < len(x.shape) and hidden.name in LAYOUTS:
                 hidden = hidden.inputs[0]
             return Branch(starts[0], total, settled(out, len(x.shape)), x, None, hidden, (first, out))
     return None
+
+
+def is_of_tokens(projection: Node, x: Node) -> bool:
+    """Whether it projects tokens on others, dim by dim of x: as linear layers of what was turned do."""
+    node, turns = projected(projection), 0
+    while node is not x and node.inputs and projection.name in ("linear", "addmm", "matmul"):
+        turns += is_turned(node)
+        node = node.inputs[0]
+    return turns % 2 == 1
 
 
 def experts(starts: tuple[Node, Node], total: Node, added: Node) -> Branch | None:

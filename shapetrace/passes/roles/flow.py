@@ -9,8 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from ...schema import Call, TensorMeta, Trace
-from ..plumbing import TRIANGLES, is_float
-from .functions import COMPARISONS, LINEARS, PARTS, PICKS, PRODUCTS, SHAPING, WAVES, short_name
+from ..plumbing import is_float
+from .functions import LINEARS, PARTS, PICKS, PRODUCTS, SHAPING, WAVES, short_name
 from .norms import norm_of
 
 __all__ = ["Flow", "Node"]
@@ -21,14 +21,13 @@ class Node(msgspec.Struct, eq=False, gc=False):
     of its nodes itself.
 
     at           place in the order in which values were made
-    index, key   the call that made it, and where in its results; -1 if none did
+    index, key   the call that made it, and where in its results; -1 if none did, and where among the model's arguments
     name         of the function that made it, as `short_name` has it
     inputs       what it was made of; `keys` are those of the arguments
     users        what was made of it
     places       (index of a call, key) of each result that it is: of a function, of the module around it, …
     is_data      it depends on what the model was given
     is_weight    it is a parameter or buffer, or another form of one
-    is_causal    a triangle, or a comparison of positions with positions, went into it
     is_position  whole numbers that were counted: `arange`, `cumsum`
     is_rotation  made of sines and cosines
     norm_of      what it is a normalised form of
@@ -45,7 +44,6 @@ class Node(msgspec.Struct, eq=False, gc=False):
     places: list[tuple[int, str]] = []
     is_data: bool = False
     is_weight: bool = False
-    is_causal: bool = False
     is_position: bool = False
     is_rotation: bool = False
     norm_of: Node | None = None
@@ -119,10 +117,15 @@ class Flow:
         return False
 
     def enter(self, call: Call) -> None:
-        """What an outermost call is given is data, if it is no parameter and nothing made it."""
-        for meta in call.inputs.values():
-            if meta.number is not None and meta.name is None and meta.number not in self.current:
-                self.source(meta).is_data = True
+        """What an outermost call is given is data, if it is no parameter; if that is no module, what nothing made."""
+        for key, meta in call.inputs.items():
+            if meta.number is None or meta.name is not None:
+                continue
+            made = self.current.get(meta.number)
+            if made is None:
+                self.source(meta, key).is_data = True
+            elif call.kind == "module":
+                made.is_data = True
 
     def leave(self, index: int, end: int) -> None:
         """A module ends. A result that nothing inside of it made comes from all that it was given."""
@@ -142,9 +145,9 @@ class Flow:
         if self.parents[index] < 0 and self.calls[index].kind == "module":
             self.handed.add(node.at)
 
-    def source(self, meta: TensorMeta) -> Node:
+    def source(self, meta: TensorMeta, key: str = "") -> Node:
         """A tensor that no recorded call made."""
-        node = Node(len(self.nodes), -1, "", "", meta, is_weight=meta.name is not None)
+        node = Node(len(self.nodes), -1, key, "", meta, is_weight=meta.name is not None)
         self.nodes.append(node)
         if meta.number is not None:
             self.current[meta.number] = node
@@ -206,8 +209,6 @@ class Flow:
             given.users.append(node)
             if given.is_data:
                 node.is_data = True
-            if given.is_causal:
-                node.is_causal = True
             if given.is_rotation:
                 node.is_rotation = True
         mark(node)
@@ -219,12 +220,6 @@ def mark(node: Node) -> None:
     """What else a node is, beside what follows from its inputs."""
     name, inputs = node.name, node.inputs
     is_mixed = name in PRODUCTS or name in LINEARS or name == "softmax"
-    if name in TRIANGLES:
-        node.is_causal = not node.is_causal  # of a triangle it is a band, which may see ahead
-    elif name in COMPARISONS and is_grid(node):
-        node.is_causal = True
-    elif node.is_causal and (is_mixed or name == "flip"):
-        node.is_causal = False
     if name in WAVES:
         node.is_rotation = True
     elif node.is_rotation:
@@ -238,11 +233,3 @@ def mark(node: Node) -> None:
         )
     if inputs and not node.is_data and (name in SHAPING or name in PARTS):
         node.is_weight = inputs[0].is_weight
-
-
-def is_grid(node: Node) -> bool:
-    """Whether positions are compared with positions, each with each."""
-    if len(node.inputs) != 2 or len(node.shape) < 2 or not all(given.is_position for given in node.inputs):
-        return False
-    one, other = node.inputs
-    return one.shape[-2:] != other.shape[-2:]

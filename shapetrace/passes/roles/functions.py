@@ -25,6 +25,7 @@ __all__ = [
     "SOFTMAX",
     "SUMS",
     "TIMES",
+    "TURNS",
     "WAVES",
     "short_name",
 ]
@@ -40,6 +41,7 @@ LAYOUTS = words(
 )
 """The same elements, one for one."""
 
+TURNS = words("transpose permute swapaxes swapdims movedim moveaxis t T mT H mH adjoint")
 CASTS = words("to type type_as float half bfloat16 double to_copy cpu cuda")
 SHAPING = LAYOUTS | CASTS | words("expand expand_as repeat repeat_interleave tile broadcast_to")
 PICKS = words("getitem gather index_select take_along_dim")

@@ -23,9 +23,17 @@ def by_heads(operand: Node, size: int, flow: Flow, *, turned: bool = False) -> N
     start = max((place for place in range(1, len(steps)) if sizes[place] < sizes[place - 1]), default=0)
     if turned:
         places = (place for place in range(1, len(steps)) if is_flip(steps[place], steps[place - 1]))
-        start = max(start, next(places, 0))
-    split = (place for place in range(start, len(steps)) if is_split(steps[place], size))
-    return named(steps[next(split, start) :], flow)
+        flip = next(places, 0)
+        if (
+            by_head(steps[:flip], size) is None or by_head(steps[flip:], size) is not None
+        ):  # else heads were split after
+            start = max(start, flip)
+    return named(steps[start + (by_head(steps[start:], size) or 0) :], flow)
+
+
+def by_head(steps: list[Node], size: int) -> int | None:
+    """The place of the first that is in a form by heads."""
+    return next((place for place, step in enumerate(steps) if is_split(step, size)), None)
 
 
 def is_split(node: Node, size: int) -> bool:

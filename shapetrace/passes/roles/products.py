@@ -10,6 +10,7 @@ from .functions import DIFFERENCES, FUSED, LAYOUTS, PRODUCTS, QUOTIENTS, SOFTMAX
 
 __all__ = [
     "contracted",
+    "dim_of",
     "factors",
     "is_flip",
     "is_mixing",
@@ -22,7 +23,7 @@ __all__ = [
 
 
 def is_softmax(node: Node) -> bool:
-    """`softmax`, or the same by hand: exponentials over their sum, or of what is less than its `logsumexp`."""
+    """`softmax`, or the same by hand: exponentials over their sum, or of `log_softmax`."""
     return softmax_of(node) is not None
 
 
@@ -31,6 +32,8 @@ def softmax_of(node: Node) -> Node | None:
     name, inputs = node.name, node.inputs
     if name in SOFTMAX:
         return inputs[0] if inputs and node.shape else None
+    if name == "exp" and inputs and inputs[0].name == "log_softmax":
+        return inputs[0].inputs[0]
     if name == "exp" and inputs and inputs[0].name in DIFFERENCES and len(inputs[0].inputs) == 2:
         x, total = inputs[0].inputs
         return x if total.name == "logsumexp" and x in total.inputs[:1] else None
@@ -93,11 +96,16 @@ def contracted(product: Node, flow: Flow) -> int:
     return one.shape[-1] if one.shape else 0
 
 
+def dim_of(softmax: Node, flow: Flow) -> int:
+    """Over which dim it is taken."""
+    literals = flow.calls[softmax.index].literals
+    dim = literals.get("dim", literals.get("1", "-1")) if softmax.name in SOFTMAX else "-1"
+    return int(dim) if dim.lstrip("-").isdecimal() else -1
+
+
 def turns(softmax: Node, path: list[Node], flow: Flow) -> bool:
     """Whether softmax is taken over the rows of the product: then its columns are the queries."""
-    literals = flow.calls[softmax.index].literals
-    dim = literals.get("dim", literals.get("1", "-1"))
-    is_turned = softmax.name in SOFTMAX and dim in ("-2", str(len(softmax.shape) - 2))
+    is_turned = dim_of(softmax, flow) in (-2, len(softmax.shape) - 2)
     for before, after in pairwise(path):
         is_turned ^= is_flip(before, after)
     return is_turned

@@ -7,8 +7,9 @@ from .flow import Flow, Node
 from .forms import FAR, has_name
 from .functions import JOINS, PARTS, QUOTIENTS, SHAPING, SUMS, TIMES
 from .products import is_product, pair_of
+from .talking import is_map_of_heads
 
-__all__ = ["is_masked_causally", "named_scores", "way_to_softmax"]
+__all__ = ["named_scores", "way_to_softmax"]
 
 WITHIN = (
     SHAPING
@@ -25,7 +26,7 @@ WITHIN = (
 """What may lie between the product and softmax: scale, mask, bias, soft-capping, sinks, chunks."""
 
 
-def way_to_softmax(start: Node) -> list[Node]:
+def way_to_softmax(start: Node, flow: Flow) -> list[Node]:
     """From the product to what enters softmax, `start`; empty if there is no product of two activations.
 
     The nearest whose factors both depend on the data; else one with a factor computed from parameters alone (learned
@@ -41,7 +42,7 @@ def way_to_softmax(start: Node) -> list[Node]:
                 return way(node, users)
             if any(are_data):
                 second = second or node
-        elif node.name in WITHIN and len(users) < FAR:
+        elif (node.name in WITHIN or is_map_of_heads(node, flow)) and len(users) < FAR:
             for given in node.inputs:
                 if given.is_data and given.at not in users and is_float(given.meta):
                     users[given.at] = node
@@ -61,12 +62,3 @@ def named_scores(path: list[Node], weights: Node, flow: Flow) -> Node:
     """The last of the shape of the weights that has a name; if none has one, the last."""
     alike = [node for node in path if node.shape == weights.shape] or path[-1:]
     return next((node for node in reversed(alike) if has_name(node, flow)), alike[-1])
-
-
-def is_masked_causally(path: list[Node]) -> bool:
-    """Whether a triangle of the size of the scores went into them."""
-    return any(
-        given.is_causal and len(given.shape) >= 2 and given.shape[-2:] == node.shape[-2:]
-        for node in path
-        for given in node.inputs
-    )

@@ -11,7 +11,7 @@ from .functions import LOOKUPS
 from .products import is_product, is_softmax
 from .sums import is_sum
 
-__all__ = ["Sources", "sources"]
+__all__ = ["Sources", "is_pooled", "sources"]
 
 
 class Sources(msgspec.Struct, frozen=True, eq=False):
@@ -84,3 +84,30 @@ def upstream(start: dict[int, Node]) -> dict[int, Node]:
                 seen[given.at] = given
                 queue.append(given)
     return seen
+
+
+def is_pooled(node: Node) -> bool:
+    """Whether each row [B, C] is what is left of several tokens, their mean or one of them: similar to others of a
+    batch, and no token that attends."""
+    node = base(node)
+    rows = node.shape[0] if len(node.shape) == 2 else 0
+    seen = {node.at}
+    queue = [node] if rows > 1 else []
+    for one in queue:
+        for given in one.inputs:
+            if not given.is_data or not is_float(given.meta) or given.at in seen or len(seen) > FAR:
+                continue
+            if len(given.shape) > 2 and is_left_of(one, given):
+                return True
+            if len(given.shape) == 2 and given.shape[0] == rows:
+                seen.add(given.at)
+                queue.append(given)
+    return False
+
+
+def is_left_of(part: Node, whole: Node) -> bool:
+    """Whether it has of each first dim of a whole only some."""
+    one, other = part.meta, whole.meta
+    is_view = one.storage is not None and one.storage == other.storage
+    is_first = not is_view or (one.stride or ())[:1] == (other.stride or ())[:1]
+    return one.shape[:1] == other.shape[:1] and len(one.shape) == 2 and one.nbytes < other.nbytes and is_first

@@ -6,10 +6,11 @@ import math
 from typing import NamedTuple
 
 from ..plumbing import is_float
-from .flow import Node
+from .flow import Flow, Node
 from .forms import FAR, is_projection
-from .functions import DROPOUTS, LAYOUTS, PARTS, PRODUCTS, QUOTIENTS, SHAPING, SUMS, TIMES
+from .functions import DROPOUTS, LAYOUTS, LINEARS, PARTS, PRODUCTS, QUOTIENTS, SHAPING, SUMS, TIMES
 from .products import is_softmax
+from .talking import is_map_of_heads
 
 __all__ = ["Use", "canonical_weights", "use_of"]
 
@@ -33,7 +34,7 @@ class Use(NamedTuple):
     values: Node
 
 
-def use_of(softmax: Node) -> Use | None:
+def use_of(softmax: Node, flow: Flow) -> Use | None:
     """The product that weights go into; None if they go into none with an activation."""
     before: dict[int, Node | None] = {softmax.at: None}
     queue = [softmax]
@@ -49,7 +50,7 @@ def use_of(softmax: Node) -> Use | None:
                 found = weighted_sum(user, node)
                 if found is not None:
                     return Use(found[0], way(node, before), found[1])
-            elif goes_on(user, node):
+            elif goes_on(user, node) or is_map_of_heads(user, flow):
                 before[user.at] = node
                 queue.append(user)
     return None
@@ -118,6 +119,7 @@ def canonical_weights(path: list[Node]) -> Node:
     first = last
     while first > 0 and path[first].name in LAYOUTS and path[first].name != "clone":
         first -= 1
+    first += path[first].name in LINEARS and first < last  # a map of heads is of what was turned
     views = path[first : last + 1]
     beside = [user for node in reversed(views) for user in node.users if user.name in LAYOUTS]
     return next((node for node in (*views, *beside) if len(node.shape) == 4), views[-1])

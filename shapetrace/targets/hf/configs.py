@@ -15,7 +15,7 @@ import msgspec
 
 from ...capture.rebuild import attribute
 from ...errors import TargetError
-from ...letters import letters_of_names
+from ...letters import MODEL_AXES, PART_AXES, letters_of_names
 from ..options import literal
 from ..place import hint
 from ..tensors import first_line
@@ -96,7 +96,7 @@ class Recipe(msgspec.Struct, frozen=True):
             for name, letter in letters_of_names(names_of(part)).items()
             if letter not in OF_INPUT and (type(attribute(part, name)) is int or letter == "F")
         }
-        return [letter for letter in "CHDGFVL" if letter in found]
+        return [letter for letter in (*MODEL_AXES, "L", *PART_AXES) if letter in found]
 
 
 def read(target: str, file: Path) -> dict[str, Any]:

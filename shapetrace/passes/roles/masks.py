@@ -1,0 +1,108 @@
+"""Whether a mask is causal: whether each query sees up to one key more than the one before it, and nothing beyond."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import pairwise
+
+from .arithmetic import LOW
+from .elements import Elements, Held, is_view
+from .flow import Flow, Node
+from .forms import width
+from .functions import JOINS
+
+__all__ = ["Masks"]
+
+WHOLE = 16
+"""Places of a dim that are all looked at; of one that is longer, about as many."""
+
+
+class Masks:
+    """Tells of the masks of a flow whether they are causal; of one that several layers share, once."""
+
+    def __init__(self, flow: Flow, held: Held) -> None:
+        self.elements = Elements(flow, held)
+        self.calls = flow.calls
+        self.told: dict[Hashable, bool] = {}
+
+    def hide_later(self, path: Sequence[Node], dim: int) -> bool:
+        """Whether scores, on their `path` from a product to a softmax over `dim`, are masked causally."""
+        form = tuple([self.form(node, path) for node in path])
+        if form not in self.told:
+            self.told[form] = any(self.is_causal(node, dim, lambda value: value <= LOW) for node in masked(path))
+        return self.told[form]
+
+    def hides_later(self, mask: Node) -> bool:
+        """Whether what a fused attention is given as a mask is causal."""
+        if mask.at not in self.told:
+            is_hidden = (lambda value: value == 0) if mask.meta.dtype == "bool" else (lambda value: value <= LOW)
+            self.told[mask.at] = self.is_causal(mask, -1, is_hidden)
+        return self.told[mask.at]
+
+    def form(self, node: Node, path: Sequence[Node]) -> Hashable:
+        """What masks a step on a path: the same in all layers."""
+        given = node.inputs if node is not path[0] else node.inputs[:-2]
+        others = [origin(one) for one in given if one not in path]
+        return node.name, node.shape, *self.calls[node.index].literals.items(), *others
+
+    def is_causal(self, node: Node, dim: int, is_hidden: Callable[[float], bool]) -> bool:
+        """Whether some dim counts queries that see so of the keys in `dim`, in the first head and in the last."""
+        rank = len(node.shape)
+        keys = dim % rank if -rank <= dim < rank else rank - 1
+        corners = [[0] * rank, [max(size - 1, 0) for size in node.shape]]
+
+        def is_stair(queries: int, corner: list[int]) -> bool:
+            def hides(query: int, key: int) -> bool:
+                place = list(corner)
+                place[queries], place[keys] = query, key
+                value = self.elements.at(node, tuple(place))
+                return value is not None and is_hidden(value)
+
+            return is_causal(hides, node.shape[queries], node.shape[keys])
+
+        return any(
+            all(is_stair(queries, corner) for corner in corners) for queries in reversed(range(rank)) if queries != keys
+        )
+
+
+def masked(path: Sequence[Node]) -> Iterator[Node]:
+    """Where scores on a path are masked: at its end, or before a sink, of one column or no data, is put beside them."""
+    yield path[-1]
+    for before, node in pairwise(path):
+        others = [given for given in node.inputs if given is not before]
+        if node.name in JOINS and not any(given.is_data and width(given) > 1 for given in others):
+            yield before
+
+
+def origin(node: Node) -> Hashable:
+    """What a value is a view of, and which."""
+    first = node
+    while first.inputs and is_view(first.meta, first.inputs[0].meta):
+        first = first.inputs[0]
+    return first.at, node.shape, node.meta.stride, node.meta.offset
+
+
+def is_causal(hides: Callable[[int, int], bool], queries: int, keys: int) -> bool:
+    """Whether the last key that a query sees is the one after the last that the query before it sees.
+
+    A single query tells nothing, nor do queries that see no more than one key each. Of more keys than queries the first
+    may be a past, if none of it is hidden; else which of the keys are the queries' own is not known.
+    """
+    first = next((key for key in reversed(range(keys)) if not hides(0, key)), -1)
+    if queries < 2 or first + queries > keys or hides(queries - 1, first + queries - 2):
+        return False
+    if keys > queries and any(hides(queries - 1, key) for key in some(0, first + queries)):
+        return False
+    return all(
+        hides(query, key) == (key > first + query)
+        for query in some(0, queries)
+        for key in some(max(first + query, 0), keys)
+    )
+
+
+def some(start: int, stop: int) -> list[int]:
+    """Places from `start` on: all of a few; of many the first, the last, and others between."""
+    if stop - start <= WHOLE:
+        return list(range(start, stop))
+    step = max(1, (stop - start) // WHOLE)
+    return [start, start + 1, *range(start + 2, stop - 1, step), stop - 1]

@@ -1,0 +1,143 @@
+"""What mixes tokens, heads, channels or a batch otherwise than attention does by itself."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import shapetrace
+from tests.passes.parts import HEADS, IDS, SOURCE, Heads, X, counts, kinds, one, said, traced
+
+
+class ByEinsum(Heads):
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.after = nn.Parameter(torch.eye(2)), nn.Parameter(torch.eye(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x)
+        scores = torch.einsum("gh,bhts->bgts", self.before, q @ k.mT)
+        weights = torch.einsum("bhts,hg->bgts", scores.softmax(-1), self.after)
+        return self.out((weights @ v).transpose(1, 2).flatten(2))
+
+
+class ByConvolution(Heads):
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.after = nn.Conv2d(2, 2, 1), nn.Conv2d(2, 2, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x)
+        scores = self.before(q @ k.mT)
+        weights = self.after(scores.softmax(-1))
+        return self.out((weights @ v).transpose(1, 2).flatten(2))
+
+
+class ByLinear(Heads):
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.after = nn.Linear(2, 2), nn.Linear(2, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x)
+        scores = self.before((q @ k.mT).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        weights = self.after(scores.softmax(-1).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        return self.out((weights @ v).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("model", [ByEinsum, ByConvolution, ByLinear], ids=lambda model: model.__name__)
+def test_heads_may_talk_before_softmax_and_after_it(model: type[nn.Module]) -> None:
+    trace = traced(model(), X)
+    assert counts(trace) == dict.fromkeys(HEADS, 1)
+    assert {role: one(trace, role).name for role in ("scores", "weights")} == {"scores": "scores", "weights": "weights"}
+    assert one(trace, "weights").shape == (2, 2, 4, 4)
+    assert kinds(trace) == [f"{model.__name__}: self-attention"]
+
+
+def test_a_router_after_attention_is_no_map_of_its_heads() -> None:
+    class Routed(Heads):
+        def __init__(self) -> None:
+            super().__init__()
+            self.router, self.experts = nn.Linear(8, 3), nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            q, k, v = self.qkv(x)
+            out = ((q @ k.mT).softmax(-1) @ v).transpose(1, 2).flatten(2)
+            shares = self.router(out).softmax(-1)
+            return (shares.unsqueeze(-2) @ torch.stack([expert(out) for expert in self.experts], -2)).squeeze(-2)
+
+    assert len(traced(Routed(), X).roles("weights")) == 1
+
+
+def test_one_projection_may_be_queries_and_keys() -> None:
+    class Tied(Heads):
+        def forward(self, x: Tensor) -> Tensor:
+            q, _, v = self.qkv(x)
+            return self.out(((q @ q.mT).softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+    trace = traced(Tied(), X)
+    assert counts(trace) == {role: 1 for role in HEADS if role != "k"}
+    assert kinds(trace) == ["Tied: self-attention"]
+
+
+def test_keys_and_values_that_are_learned_may_stand_before_the_others() -> None:
+    class Persistent(Heads):
+        def __init__(self) -> None:
+            super().__init__()
+            self.keys, self.values = nn.Parameter(torch.randn(2, 3, 4)), nn.Parameter(torch.randn(2, 3, 4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            q, k, v = self.qkv(x)
+            k, v = (torch.cat([own.expand(2, -1, -1, -1), its], 2) for own, its in ((self.keys, k), (self.values, v)))
+            return self.out(((q @ k.mT).softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+    trace = traced(Persistent(), X)
+    assert counts(trace) == dict.fromkeys(HEADS, 1)
+    assert one(trace, "k").shape == (2, 2, 7, 4)
+    assert kinds(trace) == ["Persistent: self-attention"]
+
+
+class Contrast(nn.Module):
+    """Which texts of a batch an image is like, and what of theirs it gets: each is one vector."""
+
+    def __init__(self, *, is_mean: bool) -> None:
+        super().__init__()
+        self.image, self.text, self.is_mean = nn.Linear(8, 4), nn.Linear(8, 4), is_mean
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        image, text = (
+            F.normalize(layer(given.mean(1) if self.is_mean else given[:, 0]), dim=-1)
+            for layer, given in ((self.image, x), (self.text, y))
+        )
+        return (image @ text.T / 0.07).softmax(-1) @ text
+
+
+@pytest.mark.parametrize("is_mean", [True, False])
+def test_what_is_similar_in_a_batch_does_not_attend(is_mean: bool) -> None:
+    trace = shapetrace.trace(Contrast(is_mean=is_mean), X, SOURCE)
+    assert (said(trace), kinds(trace)) == ([], [])
+    assert not {"T", "S"} & trace.sizes.keys()
+
+
+class Mixer(nn.Module):
+    """Tokens are mixed by one feed-forward, channels by another; both are 8, and both hidden widths 16."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.norm = nn.Embedding(9, 8), nn.LayerNorm(8)
+        self.of_tokens = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
+        self.of_channels = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.table(ids)
+        x = x + self.of_tokens(self.norm(x).mT).mT
+        return x + self.of_channels(self.norm(x))
+
+
+def test_a_feed_forward_is_one_of_channels() -> None:
+    trace = shapetrace.trace(Mixer(), IDS[:, [0, 1, 2, 3, 0, 1, 2, 3]])
+    assert [found.path for found in trace.roles("ffn_hidden")] == ["of_channels"]
+    hidden = {path: trace[path]["1"].axes for path in ("of_tokens", "of_channels")}
+    assert hidden == {"of_tokens": ("B", "C", 16), "of_channels": ("B", 8, "F")}
