@@ -53,7 +53,7 @@ class Pairing:
         return root.inside
 
     def paired(self, ours: list[Item], theirs: list[Item]) -> Iterator[Match]:
-        ours, theirs = aimed(ours), aimed(theirs)
+        ours, theirs = aimed(ours, self.before), aimed(theirs, self.after)
         for _ in range(ROUNDS):
             pairs, moved = self.aligned(ours, theirs)
             taken_a, taken_b = {a for a, _ in pairs + moved}, {b for _, b in pairs + moved}
@@ -62,8 +62,8 @@ class Pairing:
             apart_a, apart_b = self.apart(left, others)
             if not apart_a and not apart_b:
                 break
-            ours = aimed(opened(ours, self.before, apart_a))
-            theirs = aimed(opened(theirs, self.after, apart_b))
+            ours = aimed(opened(ours, self.before, apart_a), self.before)
+            theirs = aimed(opened(theirs, self.after, apart_b), self.after)
         return merged(ours, theirs, pairs, moved)
 
     def apart(self, ours: list[Item], theirs: list[Item]) -> tuple[set[Place], set[Place]]:

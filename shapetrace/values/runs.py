@@ -93,8 +93,8 @@ class Runs:
         after = arranged(after, before, one.axes, other.axes)
         if before.shape != after.shape:
             way = likest(after, before)
-            if way is None:  # a step may be taken in another way, what a module gives may not
-                return Divergence(one, other, None) if one.call.kind == other.call.kind == "module" else None
+            if way is None:
+                return Divergence(one, other, None) if must_agree(one, other) else None
             after = way
         found = apart(before, after, tolerance(before, after, self.rtol, self.atol))
         return True if found is None else Divergence(one, other, found)
@@ -174,6 +174,13 @@ def named(found: list[Divergence]) -> list[Divergence]:
 def results(trace: Trace) -> list[Record]:
     """What calls gave or changed, in the order in which they ended."""
     return [record for record in records_and_writes(trace) if not record.is_input and record.materialised]
+
+
+def must_agree(one: Record, other: Record) -> bool:
+    """Whether two tensors cannot be of different shapes: a step may be taken in another way, and what has no more in
+    common than its place may be something else, but what a module gives under one name, or in one role, may not."""
+    is_known = one.name == other.name or (one.role is not None and one.role == other.role)
+    return one.call.kind == other.call.kind == "module" and is_known
 
 
 def numbered(found: list[Record]) -> dict[Key, int]:
