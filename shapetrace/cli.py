@@ -233,9 +233,10 @@ def run_and_show(request: Request, view: View) -> None:
             trace = record(request)
     except Raised as raised:
         if raised.partial is not None:
-            emit(raised.partial, msgspec.structs.replace(view, format="tree", output=None) if view.output else view)
+            partial = raised.partial()
+            emit(partial, msgspec.structs.replace(view, format="tree", output=None) if view.output else view)
             if view.output is not None:
-                emit(raised.partial, view)
+                emit(partial, view)
         raise
     emit(trace, view)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import SequenceMatcher, get_close_matches
 
-__all__ = ["FileError", "InputError", "LookupFailed", "ShapetraceError", "TargetError", "near"]
+__all__ = ["FileError", "InputError", "LookupFailed", "ShapetraceError", "TargetError", "near", "printable"]
 
 
 class ShapetraceError(Exception):
@@ -35,7 +35,12 @@ class LookupFailed(ShapetraceError, KeyError):
     """A path or a tensor's name that the trace does not hold."""
 
     def __str__(self) -> str:  # KeyError would print the repr
-        return str(self.args[0])
+        return "\n".join(map(printable, str(self.args[0]).split("\n")))
+
+
+def printable(text: str) -> str:
+    """`text` on one line, without what a terminal would obey: a file, or a module's name, can say anything."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def near(word: str, words: Iterable[str], *, most: int = 3) -> list[str]:

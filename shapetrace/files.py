@@ -18,10 +18,10 @@ from stat import S_IMODE
 
 import msgspec
 
-from .errors import FileError
+from .errors import FileError, printable
 from .schema import Call, Trace
 
-__all__ = ["FORMAT", "LONGEST", "encode", "load", "printable", "read", "reason", "save", "write"]
+__all__ = ["FORMAT", "LONGEST", "encode", "load", "read", "reason", "save", "write"]
 
 FORMAT = 1
 """The version of the format. What an older shapetrace would refuse or misread, a new field for one, raises it."""
@@ -180,11 +180,6 @@ def replace(target: str, content: bytes) -> None:
 
 def shown(path: str | PathLike[str]) -> str:
     return printable(os.fspath(path))
-
-
-def printable(text: str) -> str:
-    """`text` on one line, without what a terminal would obey: a file can say anything."""
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def reason(error: OSError) -> str:

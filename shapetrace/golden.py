@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from . import files
+from . import errors, files
 from .errors import FileError
 from .schema import Call, Trace
 
@@ -97,7 +97,7 @@ def flat(value: object, name: str = "") -> Iterator[tuple[str, object]]:
 
 
 def printable(value: object) -> str:
-    return files.printable(
+    return errors.printable(
         "none" if value is None else files.encode(value).decode() if not isinstance(value, str) else value
     )
 

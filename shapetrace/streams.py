@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 
 from . import files
-from .errors import FileError
-from .files import printable, reason
+from .errors import FileError, printable
+from .files import reason
 from .schema import Trace
 
 __all__ = ["STDIN", "aside", "complain", "hush", "names_trace", "read", "say", "set_encoding"]

@@ -23,6 +23,10 @@ def test_an_error_prints_as_its_message_also_after_it_came_from_another_process(
     assert str(error) == str(pickle.loads(pickle.dumps(error))) == "'x' is not here:\n  did you mean y?"
 
 
+def test_a_failed_lookup_shows_what_a_terminal_would_obey() -> None:
+    assert str(LookupFailed("there is a\x1b[31mb")) == "there is a\\x1b[31mb"
+
+
 def test_a_failed_lookup_is_what_python_programs_expect_of_one() -> None:
     assert issubclass(LookupFailed, KeyError)
 

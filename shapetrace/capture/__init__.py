@@ -19,7 +19,7 @@ from .naming import Naming, Sourcing, declared
 from .watch import Detail
 from .weightless import mode_of, runnable, within
 
-__all__ = ["Detail", "Tap", "attach", "record", "trace", "trace_of"]
+__all__ = ["Detail", "Tap", "attach", "explain", "left", "record", "trace", "trace_of"]
 
 
 def trace(
@@ -60,8 +60,12 @@ def record(
     *,
     axes: bool | str = True,
     sources: Sequence[Sourcing] = (),
+    explains: bool = True,
 ) -> Trace:
-    """`trace`, for a forward that has keyword arguments of the same names; `sources` as for `Naming`."""
+    """`trace`, for a forward that has keyword arguments of the same names; `sources` as for `Naming`.
+
+    explains   whether what the forward raises is told where and why, for which the model runs again
+    """
     watchable(model)
     model = runnable(model, args, kwargs)
     if detail.stats and mode_of(model) is not None:
@@ -79,6 +83,7 @@ def record(
         if found is not None:
             kept = Kept(found.plain() if naming is None else name_roles(found.plain(), held), naming)
             leave(error, kept)
-            explain(error, kept)
+            if explains:
+                explain(error, kept)
         raise
     return plain if naming is None else naming.name(name_roles(plain, held))

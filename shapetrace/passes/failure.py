@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textwrap import wrap
 
+from ..errors import printable
 from ..schema import Trace
 from .diagnosis import sentence
 from .diagnosis.fault import Fault, Given, failing, fault, modules
@@ -21,7 +22,7 @@ MOST_WAYS = 4
 
 
 def failure(trace: Trace) -> str:
-    """Some lines of text; "" if no call of the trace ended it."""
+    """Some lines of text, with nothing that a terminal would obey; "" if no call of the trace ended it."""
     found = fault(trace)
     if found is None:
         return ""
@@ -33,7 +34,7 @@ def failure(trace: Trace) -> str:
     said = sentence(found)
     if said is not None:
         lines += wrap(said, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def place(found: Fault) -> str:

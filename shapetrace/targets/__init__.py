@@ -35,6 +35,7 @@ from .options import join
 from .place import AS_IT_IS, Place, Way, importable
 
 if TYPE_CHECKING:
+    from ..capture.kept import Kept
     from ..capture.naming import Sourcing
     from .ready import Ready
 
@@ -110,12 +111,14 @@ def record(request: Request) -> Trace:
         except Raised as raised:
             first = first or raised
             if place.instead is None:
-                raise first from first.__cause__
+                raise explained(first, first.__cause__) from first.__cause__
             place = place.instead()
         except ShapetraceError:
             if first is None:
                 raise
-            raise first from first.__cause__  # what was to be run instead cannot even be built
+            raise explained(
+                first, first.__cause__
+            ) from first.__cause__  # what was to be run instead cannot even be built
         else:
             return noted(found, place, first)
 
@@ -161,7 +164,7 @@ def check(request: Request) -> list[Spec]:
 
 def record_at(place: Place, request: Request, words: Sequence[Word]) -> Trace:
     with made_at(place, request, words) as (ready, request):
-        from ..capture import Detail, trace_of
+        from ..capture import Detail, left
         from ..capture import record as record_forward
         from .devices import absent
 
@@ -173,14 +176,16 @@ def record_at(place: Place, request: Request, words: Sequence[Word]) -> Trace:
                 Detail(ops=request.ops, materialise=request.materialise, stats=request.stats),
                 axes=request.axes or True,
                 sources=sources(ready),
+                explains=False,
             )
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            partial = trace_of(error)
-            if partial is None:
+            kept = left(error)
+            if kept is None:
                 raise  # before anything of the user's ran
-            raise failure(place, ready, with_header(partial, place, ready, request.seed)) from error
+            raised = failure(place, ready, kept, request.seed)
+            raise (raised if place.instead is not None else explained(raised, error)) from error
         device = request.way.device
         notes = (*recorded.notes, ABSENT.format(device=device)) if device and absent(device) else recorded.notes
         return with_header(msgspec.structs.replace(recorded, notes=notes), place, ready, request.seed)
@@ -232,9 +237,19 @@ def sources(ready: Ready) -> list[Sourcing]:
     return [lambda plain: source(ready, plain)]
 
 
-def failure(place: Place, ready: Ready, partial: Trace) -> Raised:
-    raised = Raised(f"{place.target}: the forward of {partial.model} raised this{ready.advice}")
-    raised.partial = partial
+def failure(place: Place, ready: Ready, kept: Kept, seed: int) -> Raised:
+    raised = Raised(f"{place.target}: the forward of {kept.plain().model} raised this{ready.advice}")
+    raised.partial = lambda: with_header(kept.named(), place, ready, seed)
+    return raised
+
+
+def explained(raised: Raised, error: BaseException | None) -> Raised:
+    """With a note on its cause, for which the model runs again: not if another is to be run instead."""
+    from ..capture import explain, left
+
+    kept = None if error is None else left(error)
+    if error is not None and kept is not None:
+        explain(error, kept)
     return raised
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from traceback import FrameSummary, StackSummary, TracebackException
@@ -27,10 +27,10 @@ PLUMBING = (
 class Raised(TargetError):
     """The user's own code raised its `__cause__`; the message says when, and what to do.
 
-    partial   the record of the forward up to there, if it was one
+    partial   gives the record of the forward up to there, if it was one
     """
 
-    partial: Trace | None = None
+    partial: Callable[[], Trace] | None = None
 
 
 @contextmanager

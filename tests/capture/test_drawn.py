@@ -39,3 +39,15 @@ def test_fake_weights_stay_fake() -> None:
 
     with FakeTensorMode(), FewDrawn():
         assert isinstance(nn.Linear(1024, 64).weight, FakeTensor)
+
+
+def test_a_distribution_that_is_cut_off_is_drawn_so_too_and_torch_is_as_before() -> None:
+    before = nn.init._no_grad_trunc_normal_
+    torch.manual_seed(0)
+    with FewDrawn():
+        weight = nn.init.trunc_normal_(nn.Parameter(torch.empty(3, FEW)), std=0.5, a=-1.0, b=1.0)
+    assert nn.init._no_grad_trunc_normal_ is before
+    assert torch.equal(weight[0], weight[1])
+    assert weight.requires_grad
+    assert float(weight.detach().abs().max()) <= 1
+    assert abs(float(weight.detach().std()) - 0.44) < 0.02

@@ -44,6 +44,12 @@ shapetrace: raised in Net, by q + k
     )
 
 
+def test_what_a_terminal_would_obey_is_shown() -> None:
+    trace = failed("add", "RuntimeError: no", msgspec.structs.replace(Q, number=7, name="a\x1b[31mb"), K)
+    assert "\x1b" not in failure(trace)
+    assert "a\\x1b[31mb" in failure(trace)
+
+
 def test_an_index_is_not_blamed_for_a_dtype_that_it_may_have() -> None:
     index = TensorMeta((2,), (1,), "int64", number=2)
     half = msgspec.structs.replace(K, dtype="float16")
