@@ -35,11 +35,12 @@ PART_AXES = "EKJRUQZNAM"
 FIELDS = {
     "C": "C hidden_size d_model n_embd n_embed dim model_dim embed_dim emb_dim embedding_dim width lru_width "
     "hidden_dim",
-    "H": "H num_attention_heads n_head n_heads num_heads nhead heads encoder_attention_heads decoder_attention_heads",
+    "H": "H num_attention_heads n_head n_heads num_heads nhead heads attention_heads encoder_attention_heads "
+    "decoder_attention_heads num_encoder_attention_heads num_decoder_attention_heads speech_encoder_attention_heads",
     "G": "G num_key_value_heads n_kv_heads num_kv_heads n_kv_head kv_heads kv_n_heads",
     "D": "D head_dim d_kv dim_head d_head attention_head_dim kv_channels",
     "F": "F intermediate_size ffn_dim n_inner d_ff d_inner ff_dim mlp_dim dim_feedforward ffn_hidden_size hidden_dim "
-    "encoder_ffn_dim decoder_ffn_dim",
+    "encoder_ffn_dim decoder_ffn_dim speech_encoder_intermediate_size",
     "V": "V vocab_size n_vocab num_tokens",
     "L": "L num_hidden_layers n_layer n_layers num_layers depth encoder_layers decoder_layers num_decoder_layers",
     "E": "num_experts n_routed_experts num_local_experts moe_num_experts n_experts",

@@ -15,6 +15,9 @@ from .undisturbed import without_modes
 
 __all__ = ["HeldElements"]
 
+MOST = 1 << 24
+"""Elements of a mask that is looked at."""
+
 
 class HeldElements:
     """Looks up single elements, of masks as a rule. It keeps no model alive.
@@ -25,24 +28,40 @@ class HeldElements:
     def __init__(self, model: nn.Module, given: Given | None) -> None:
         self.model = weakref.ref(model)
         self.given = given
+        self.near: dict[tuple[str | None, str], torch.Tensor | None] = {}
 
     def __call__(self, meta: TensorMeta, key: str, index: tuple[int, ...]) -> float | None:
         """Of the buffer that `meta` names, or of the argument `key`; None if its values are not to be had."""
-        tensor = self.tensor(meta.name, key)
-        if type(tensor) not in PLAIN or tensor is None or isinstance(tensor, FakeTensor) or tensor.is_meta:
-            return None
+        place = meta.name, key
         try:
             with without_modes(), torch.no_grad():
-                return float(tensor[index].item()) if tuple(tensor.shape) == meta.shape else None
-        except (RuntimeError, TypeError):
+                if place not in self.near:
+                    self.near[place] = near(self.tensor(*place))
+                tensor = self.near[place]
+                return float(tensor[index].item()) if tensor is not None and tensor.shape == meta.shape else None
+        except Exception:  # under a mode of torch's own it may have no numbers to give
             return None
 
     def tensor(self, name: str | None, key: str) -> torch.Tensor | None:
         if name is None:
-            found = [held.values for held in self.given.held if held.name == key] if self.given and key else []
-            return found[0] if len(found) == 1 else None
+            found = [held for held in self.given.held if held.name == key] if self.given and key else []
+            return found[0].values if len(found) == 1 and is_grid(found[0].shape) else None
         model = self.model()
         try:
             return None if model is None else model.get_buffer(name)
         except AttributeError:  # a parameter, or gone
             return None
+
+
+def is_grid(shape: tuple[int, ...]) -> bool:
+    """Whether it may be of queries and keys: [B, T] is of keys that are padding or not."""
+    return len(shape) > 1 and min(shape[-2:]) > 1 and (len(shape) > 2 or shape[0] == shape[1])
+
+
+def near(tensor: torch.Tensor | None) -> torch.Tensor | None:
+    """The numbers of a tensor where they are read without waiting for a device each time; None if it has none."""
+    if tensor is None or type(tensor) not in PLAIN or isinstance(tensor, FakeTensor) or tensor.is_meta:
+        return None
+    if tensor.layout != torch.strided or tensor.is_complex() or tensor.is_nested or tensor.is_quantized:
+        return None
+    return tensor.detach().cpu() if tensor.numel() <= MOST else None

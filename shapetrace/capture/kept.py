@@ -45,6 +45,7 @@ class Kept:
         if isinstance(self.trace, Unread):
             trace = self.trace.read()
             self.trace = trace if self.held is None else name_roles(trace, self.held)
+            self.held = None
         return self.trace
 
     def named(self) -> Trace:

@@ -223,8 +223,8 @@ PASSING = frozenset("Dropout Identity dropout type to float contiguous".split())
 """What mostly gives what it was given: where it does, its role is of what made that."""
 
 
-def aimed(items: list[Item]) -> list[Item]:
-    """The items with what they aim at, where tensors have numbers that tell."""
+def aimed(items: list[Item], side: Side) -> list[Item]:
+    """The items with what they aim at, where tensors have numbers that tell; no farther than to the next layer."""
     found = list(items)
     aims: dict[int | None, frozenset[str]] = {}
     for place in range(len(items) - 1, -1, -1):
@@ -234,7 +234,8 @@ def aimed(items: list[Item]) -> list[Item]:
             aim = aims.get(item.tensor.number, NONE)
             if aim:
                 found[place] = msgspec.structs.replace(item, aim=aim)
-        for given in item.call.inputs.values() if aim else ():
+        is_end = not item.role and side.is_layer(item.place.at)
+        for given in item.call.inputs.values() if aim and not is_end else ():
             aims[given.number] = aims.get(given.number, NONE) | aim
     return found
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..schema import Call
 
-__all__ = ["Key", "aim_apart", "is_later", "score"]
+__all__ = ["Key", "aims_at_more", "does_the_same", "is_later", "score"]
 
 
 class Key(NamedTuple):
@@ -49,7 +49,7 @@ def score(one: Key, other: Key) -> int:
     )
     if one.is_layer != other.is_layer and not (word or role or cls):
         return 0
-    if one.is_layer and other.is_layer and aim_apart(one.aim, other.aim) and not (word or role):
+    if one.is_layer and other.is_layer and aims_at_more(one.aim, other.aim) and not (word or role):
         return 0
     if one.numbers != other.numbers and one.numbers and other.numbers and not (word or role or variable):
         return 0
@@ -71,9 +71,9 @@ def score(one: Key, other: Key) -> int:
     return max(fit - 2 * conflict - 2 * apart, 1)
 
 
-def aim_apart(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether what is made of two layers is not the same: of one to q, k and v at once, and of one to q."""
-    return bool(one and other) and one != other
+def aims_at_more(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether of two layers more is made of one: of one to q, k and v at once, and of one to q."""
+    return bool(one and other) and (one < other or other < one)
 
 
 def wraps(one: Key, other: Key) -> bool:

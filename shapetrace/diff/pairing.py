@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence, Set
 
 import msgspec
 
+from ..passes.nesting import siblings
 from ..schema import Trace
 from .alignment import align
 from .items import INDEX, Item, Place, Side, aimed
-from .likeness import Key, aim_apart, is_later, score
+from .likeness import Key, aims_at_more, does_the_same, is_later, score
 from .matching import Match, Pairs, displaced, merged, named
 
 __all__ = ["Pairing", "inner"]
@@ -52,7 +53,7 @@ class Pairing:
         return root.inside
 
     def paired(self, ours: list[Item], theirs: list[Item]) -> Iterator[Match]:
-        ours, theirs = aimed(ours), aimed(theirs)
+        ours, theirs = aimed(ours, self.before), aimed(theirs, self.after)
         for _ in range(ROUNDS):
             pairs, moved = self.aligned(ours, theirs)
             taken_a, taken_b = {a for a, _ in pairs + moved}, {b for _, b in pairs + moved}
@@ -61,20 +62,23 @@ class Pairing:
             apart_a, apart_b = self.apart(left, others)
             if not apart_a and not apart_b:
                 break
-            ours = aimed(opened(ours, self.before, apart_a))
-            theirs = aimed(opened(theirs, self.after, apart_b))
+            ours = aimed(opened(ours, self.before, apart_a), self.before)
+            theirs = aimed(opened(theirs, self.after, apart_b), self.after)
         return merged(ours, theirs, pairs, moved)
 
     def apart(self, ours: list[Item], theirs: list[Item]) -> tuple[set[Place], set[Place]]:
-        """Of what is in no pair those to be taken apart; if none holds what stands on the other side, of those that
-        hold what others there hold."""
+        """Of what is in no pair those to be taken apart: what holds roles that stand on the other side, or else roles
+        that others there hold, or else layers of the classes that stand there."""
         for is_deep in (False, True):
             wanted, others = roles(theirs, self.after, is_deep), roles(ours, self.before, is_deep)
             left = {item.place for item in ours if opens(item, self.before, wanted)}
             right = {item.place for item in theirs if opens(item, self.after, others)}
             if left or right:
                 return left, right
-        return set(), set()
+        return (
+            {item.place for item in ours if holds_steps(item, self.before, theirs)},
+            {item.place for item in theirs if holds_steps(item, self.after, ours)},
+        )
 
     def aligned(self, ours: list[Item], theirs: list[Item]) -> tuple[Pairs, Pairs]:
         """The pairs that are in the order of both, and those that moved: the same whichever side comes first."""
@@ -110,7 +114,7 @@ class Pairing:
                 if len(left[kind]) == len(right.get(kind, ())) == 1:
                     one, other = left[kind][0], right[kind][0]
                     both = ours[one], theirs[other]
-                    if not (both[0].role and both[1].role) and not aim_apart(both[0].aim, both[1].aim):
+                    if not (both[0].role and both[1].role) and not aims_at_more(both[0].aim, both[1].aim):
                         yield one, other
             a, b = next_a + 1, next_b + 1
 
@@ -188,6 +192,24 @@ def opens(item: Item, side: Side, wanted: set[str]) -> bool:
     holds = side.holds[item.place.at]
     inside = wanted & holds
     return len(inside) > 1 or (bool(inside) and inside in (wanted, holds))
+
+
+def holds_steps(item: Item, side: Side, others: Sequence[Item]) -> bool:
+    """Whether two of the steps right inside of it, a layer among them, stand among the others by their classes."""
+    if not item.is_scope or item.is_shell:
+        return False
+    index = item.place.at
+    classes = [other.call.name for other in others if not other.is_scope]
+    inside = [
+        child
+        for child in siblings(side.stops, index + 1, side.stops[index])
+        if not side.scopes[child] and any(is_like(side.calls[child].name, name) for name in classes)
+    ]
+    return len(inside) > 1 and any(map(side.is_layer, inside))
+
+
+def is_like(name: str, other: str) -> bool:
+    return name == other or does_the_same(name, other)
 
 
 def numbers(dtype: str) -> str:

@@ -29,8 +29,8 @@ FIRST = "BPSTEKGHUZDRCFVJQMAN"
 
 MOST_FACTORS = 4
 LARGEST_FACTOR, LARGEST_SHARE = 8, 4
-LARGEST_OFFSET = 8
-"""Beyond these a formula that fits does so by chance."""
+LARGEST_OFFSET, LARGEST_PREFIX = 8, 64
+"""Beyond these a formula that fits does so by chance; a prefix is what stands before one length."""
 
 
 class Formulas:
@@ -102,7 +102,7 @@ class Formulas:
             values = self.letters[letter]
             for factor in (1, 2):
                 offset = constant_difference(sizes, [factor * value for value in values])
-                if offset:
+                if offset and (abs(offset) <= LARGEST_OFFSET or (factor == 1 and 0 < offset <= LARGEST_PREFIX)):
                     yield factor + 1, f"{scaled(letter, Fraction(factor))}{offset:+d}"
         for (one, first), (other, second) in combinations(self.letters.items(), 2):
             offset = sizes[0] - first[0] - second[0]
@@ -166,8 +166,6 @@ def constant_ratio(sizes: Sizes, values: Sizes) -> Fraction | None:
 
 def constant_difference(sizes: Sizes, values: Sequence[int]) -> int | None:
     difference = sizes[0] - values[0]
-    if abs(difference) > LARGEST_OFFSET:
-        return None
     return difference if all(size - value == difference for size, value in zip(sizes, values, strict=True)) else None
 
 

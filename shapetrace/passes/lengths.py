@@ -41,9 +41,16 @@ def settled(trace: Trace, axes: AxesOf, declared: Mapping[str, int]) -> dict[str
         return {}
     weights = [axes(*place) for place in tensors(trace, lambda tensor: tensor.role == "weights")]
     found = lengths(weights)
-    for told in (batches(weights), of_recurrent(trace, axes), of_convolutions(trace, axes)):
+    along = of_convolutions(trace, axes)
+    for told in (
+        batches(weights),
+        of_recurrent(trace, axes),
+        {letter: "B" for letter in along if along[letter] == "B"},
+    ):
         found |= agreeing(told, found)
-    found |= agreeing(of_ids(trace, axes, found), found)
+    found |= agreeing(of_ids(trace, axes, found), found)  # of the two lengths of a decoder of sound, theirs is T
+    found |= agreeing(along, found)
+    found |= agreeing(of_source(trace, weights, found), found)
     left = [letter for letter in unknown if letter not in found]
     if len(left) == 1 and "B" not in found.values() and is_first(trace, axes, left[0], weights):
         found[left[0]] = "B"
@@ -69,7 +76,8 @@ def lengths(weights: list[Axes]) -> dict[str, str]:
         if is_unknown(q) and len(more) == 1 and k in (f"{q}+{more[0]}", f"{more[0]}+{q}"):
             return {str(q): "T", more[0]: "P"}
     alone = [str(q) for q, k in pairs if q == k and is_unknown(q)]
-    return {alone[0]: "T"} if len(alone) == 1 else {}
+    queries = {q for q, _ in pairs if is_unknown(q)}
+    return {alone[0]: "T"} if len(alone) == len(queries) == 1 else {}
 
 
 def batches(weights: list[Axes]) -> dict[str, str]:
@@ -104,6 +112,14 @@ def of_convolutions(trace: Trace, axes: AxesOf) -> dict[str, str]:
                 is_length = len(shape) == 3 and is_unknown(shape[2]) and shape[2] != shape[0]
                 return {str(shape[0]): "B"} | ({str(shape[2]): "T"} if is_length else {})
     return {}
+
+
+def of_source(trace: Trace, weights: list[Axes], found: Mapping[str, str]) -> dict[str, str]:
+    """The one length beside T, which attends to itself where T attends to what is made of it."""
+    selves = {str(each[-2]) for each in weights if len(each) > 1 and each[-2] == each[-1] and is_unknown(each[-2])}
+    left = [letter for letter in selves if letter not in found]
+    is_crossed = any(call.role == "cross-attention" for call in trace.calls) and "T" in found.values()
+    return {left[0]: "S"} if is_crossed and len(left) == 1 else {}
 
 
 def across(trace: Trace, axes: AxesOf) -> set[str | int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import dropwhile
+from itertools import dropwhile, permutations
 
 import torch
 from torch import Tensor
@@ -10,7 +10,11 @@ from torch.testing._comparison import default_tolerances
 
 from ..diff.divergence import Apart, Extreme, Tolerance
 
-__all__ = ["apart", "arranged", "comparable", "tolerance"]
+__all__ = ["apart", "arranged", "comparable", "likest", "tolerance"]
+
+MOST_DIMS = 5
+MOST_ELEMENTS = 1 << 18
+"""Of a tensor whose dims are tried in every order."""
 
 Axes = tuple[str | int, ...]
 
@@ -39,6 +43,24 @@ def arranged(after: Tensor, like: Tensor, ours: Axes, theirs: Axes) -> Tensor:
     if after.dim() != like.dim() and stripped(after) == stripped(like):
         return after.reshape(like.shape)
     return after
+
+
+def likest(after: Tensor, like: Tensor) -> Tensor | None:
+    """`after` with its dims in the order in which it comes closest to `like`, and put together or taken apart as they
+    are there: for what is kept in another layout, and whose axes do not tell it. None if it has other elements.
+    """
+    whole = after.squeeze()
+    if whole.numel() != like.numel() or whole.dim() > MOST_DIMS or not 0 < whole.numel() <= MOST_ELEMENTS:
+        return None
+    best, least = None, torch.inf
+    for order in permutations(range(whole.dim())):
+        way = whole.permute(order).reshape(like.shape)
+        far = float((way.double() - like.double()).abs().nan_to_num(posinf=0).mean())
+        if far < least:
+            best, least = way, far
+        if not far:
+            break
+    return best
 
 
 def factors(axes: Axes) -> list[str | int]:

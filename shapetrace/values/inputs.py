@@ -105,11 +105,19 @@ class Pairs:
         return self.pairs
 
     def pair(self, alike: Callable[[str, str], object]) -> None:
-        """Those that are alike, of one kind of numbers, and like no other."""
+        """Those that are alike, of one kind of numbers, and like no other; one tensor may be given under two names."""
         free, others = self.free()
         fit = [(a, b) for a in free for b in others if alike(a, b) and numbers(self.ours[a]) == numbers(self.theirs[b])]
-        left, right = Counter(a for a, _ in fit), Counter(b for _, b in fit)
-        self.pairs.update((b, a) for a, b in fit if left[a] == right[b] == 1)
+        left = Counter(a for a, _ in fit)
+        values = {b: {id(self.ours[a]) for a, other in fit if other == b} for _, b in fit}
+        for a, b in fit:
+            same = [name for name in free if self.ours[name] is self.ours[a] and name not in self.pairs.values()]
+            if b not in self.pairs and len(values[b]) == 1 and left[a] <= max(1, self.count(a)) and same:
+                self.pairs[b] = a if a in same else same[0]
+
+    def count(self, name: str) -> int:
+        """Under how many names the first model is given what it has under this one."""
+        return sum(value is self.ours[name] for value in self.ours.values())
 
     def free(self) -> tuple[list[str], list[str]]:
         taken = set(self.pairs.values())

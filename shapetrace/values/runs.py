@@ -16,7 +16,7 @@ from ..errors import ShapetraceError
 from ..records import Record, records_and_writes
 from ..schema import Trace
 from .effects import without_effect
-from .elements import apart, arranged, comparable, tolerance
+from .elements import apart, arranged, comparable, likest, tolerance
 
 __all__ = ["Runs"]
 
@@ -91,8 +91,11 @@ class Runs:
         if not comparable(before, after):
             return None
         after = arranged(after, before, one.axes, other.axes)
-        if before.shape != after.shape:  # a step may be taken in another way, what a module gives may not
-            return Divergence(one, other, None) if one.call.kind == other.call.kind == "module" else None
+        if before.shape != after.shape:
+            way = likest(after, before)
+            if way is None:
+                return Divergence(one, other, None) if must_agree(one, other) else None
+            after = way
         found = apart(before, after, tolerance(before, after, self.rtol, self.atol))
         return True if found is None else Divergence(one, other, found)
 
@@ -152,7 +155,8 @@ def once(found: Iterable[Divergence]) -> Iterable[Divergence]:
 
 
 def named(found: list[Divergence]) -> list[Divergence]:
-    """Without the steps that have no name and lead to a tensor that has one: `k.view(…)` on the way to k."""
+    """Without the steps that have no name and lead to a tensor that has one: `k.view(…)` on the way to k. What a module
+    is given is another tensor than what it gives."""
     told: set[tuple[str, int | None]] = set()
     kept: list[Divergence] = []
     for each in reversed(found):
@@ -162,7 +166,7 @@ def named(found: list[Divergence]) -> list[Divergence]:
             told.update((record.path, tensor.number) for tensor in record.call.inputs.values())
             continue
         kept.append(each)
-        if record.name or record.role:
+        if (record.name or record.role) and record.call.kind == "function":
             told.update((record.path, tensor.number) for tensor in record.call.inputs.values())
     return kept[::-1]
 
@@ -170,6 +174,13 @@ def named(found: list[Divergence]) -> list[Divergence]:
 def results(trace: Trace) -> list[Record]:
     """What calls gave or changed, in the order in which they ended."""
     return [record for record in records_and_writes(trace) if not record.is_input and record.materialised]
+
+
+def must_agree(one: Record, other: Record) -> bool:
+    """Whether two tensors cannot be of different shapes: a step may be taken in another way, and what has no more in
+    common than its place may be something else, but what a module gives under one name, or in one role, may not."""
+    is_known = one.name == other.name or (one.role is not None and one.role == other.role)
+    return one.call.kind == other.call.kind == "module" and is_known
 
 
 def numbered(found: list[Record]) -> dict[Key, int]:

@@ -39,7 +39,11 @@ def copy_weights(before: nn.Module, after: nn.Module) -> str:
             sizes = [len(weight.upright) for weight in many]
             for weight, part in zip(many, torch.split(together, sizes), strict=True):
                 weight.upright.copy_(part)
-    done = f"{len(pairs) + sum(len(many) for _, many in parts)} copied"
+    cut = sum(len(many) for _, many in parts)
+    ordered = cut + sum(weight.name != other.name for weight, other in pairs)
+    done = f"{len(pairs) + cut} copied"
+    if ordered:  # two that are alike may have come into each other's place
+        done += f", {'all' if ordered == len(pairs) + cut else ordered} by the order of equal shapes"
     if not left:
         return done
     names = ", ".join(weight.name for weight in left[:3]) + (", …" if len(left) > 3 else "")

@@ -151,3 +151,33 @@ def test_the_past_is_what_keys_have_beside_the_length() -> None:
     ]
     assert [record.axes for record in trace.roles("weights")] == [("B", "H", "T", "P+T")]
     assert trace.sizes == {"B": 2, "T": 3, "H": 2, "D": 4, "P": 5}
+
+
+class Recording(nn.Module):
+    """An encoder of sound, of which every second frame is left, and a decoder of ids that attends to these."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.table = nn.Conv1d(8, 8, 3, padding=1), nn.Embedding(9, 8)
+        self.own, self.crossed = (nn.MultiheadAttention(8, 2, batch_first=True) for _ in range(2))
+
+    def forward(self, sound: Tensor, ids: Tensor) -> Tensor:
+        frames = self.conv(sound.mT).mT
+        frames = (frames + self.own(frames, frames, frames)[0])[:, ::2]
+        x = self.table(ids)
+        return x + self.crossed(x, frames, frames)[0]
+
+
+def test_of_sound_and_ids_the_ids_are_t_and_what_they_attend_to_is_s() -> None:
+    assert axes(Recording(), torch.zeros(2, 6, 8), ids(2, 5)) == [("B", "S", 8), ("B", "T")]
+
+
+def test_a_cache_of_several_arguments_has_a_past_also_where_heads_are_as_many_as_tokens() -> None:
+    def attend(x: Tensor, keys: Tensor, values: Tensor, query: nn.Module) -> Tensor:
+        q = query(x).unflatten(-1, (2, 4)).transpose(1, 2)
+        k, v = (torch.cat([past, q], 2) for past in (keys, values))
+        return (q @ k.mT).softmax(-1) @ v
+
+    model = embedded(lambda table, query, ids, k, v: attend(table(ids), k, v, query), nn.Linear(8, 8))
+    past = torch.zeros(3, 2, 5, 4)
+    assert axes(model, ids(3, 2), past, past.clone()) == [("B", "T"), ("B", "H", "P", "D"), ("B", "H", "P", "D")]

@@ -162,6 +162,17 @@ def test_a_mask_that_the_model_was_given_is_looked_at() -> None:
         assert kinds(trace) == [f"MultiheadAttention: {kind}"]
 
 
+def test_padding_that_the_model_was_given_takes_nothing_away() -> None:
+    added = (1.0 - PADDING.float())[:, None, None] * -1e9
+    padded = torch.full((6, 6), -torch.inf).triu(1) + added
+    for given in (added, padded):
+        model = Masked(lambda s, T, given, model: s.masked_fill(~sees(T), -1e9) + given)
+        assert kinds(shapetrace.trace(model, X, given)) == ["Masked: causal self-attention"]
+    model = Masked(lambda s, T, given, model: s + given)
+    assert kinds(shapetrace.trace(model, X, padded)) == ["Masked: causal self-attention"]
+    assert kinds(shapetrace.trace(model, X, added)) == ["Masked: self-attention"]
+
+
 def test_what_a_block_makes_before_the_model_is_data_that_the_model_is_given() -> None:
     model = Masked(CAUSAL["where"])
     with shapetrace.attach(model) as tap:

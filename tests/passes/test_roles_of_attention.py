@@ -32,6 +32,14 @@ class SoftmaxByHand(Heads):
         return self.out((weights @ v).transpose(1, 2).flatten(2))
 
 
+class LogSoftmax(Heads):
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x)
+        scores = q @ k.mT
+        weights = scores.log_softmax(-1).exp()
+        return self.out((weights @ v).transpose(1, 2).flatten(2))
+
+
 class Turned(Heads):
     """Keys times queries, softmax down the columns, values first."""
 
@@ -87,7 +95,7 @@ CAUSAL = (Baddbmm, InPlace, Fused)
 
 @pytest.mark.parametrize(
     "model",
-    [Einsum, Baddbmm, SoftmaxByHand, Turned, Broadcast, InPlace, NoNames, Fused],
+    [Einsum, Baddbmm, SoftmaxByHand, LogSoftmax, Turned, Broadcast, InPlace, NoNames, Fused],
     ids=lambda model: model.__name__,
 )
 def test_attention_is_found_in_any_style(model: type[nn.Module]) -> None:

@@ -141,3 +141,32 @@ def test_a_feed_forward_is_one_of_channels() -> None:
     assert [found.path for found in trace.roles("ffn_hidden")] == ["of_channels"]
     hidden = {path: trace[path]["1"].axes for path in ("of_tokens", "of_channels")}
     assert hidden == {"of_tokens": ("B", "C", 16), "of_channels": ("B", 8, "F")}
+
+
+def test_keys_whose_heads_are_split_after_a_convolution_are_those_by_heads() -> None:
+    class Compressed(Heads):
+        def __init__(self) -> None:
+            super().__init__()
+            self.shorter = nn.Conv1d(8, 8, 2, stride=2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            q, _, v = self.qkv(x)
+            k = self.split(self.shorter(x.mT).mT)
+            weights = torch.einsum("bhtd,bhsd->bhts", q, k).softmax(-1)
+            return self.out((weights @ v[:, :, ::2]).transpose(1, 2).flatten(2))
+
+    trace = traced(Compressed(), X)
+    assert (one(trace, "k").name, one(trace, "k").shape) == ("k", (2, 2, 2, 4))
+
+
+def test_what_windows_are_projected_to_is_attn_out_before_they_are_put_together() -> None:
+    class Windows(Heads):
+        def forward(self, x: Tensor) -> Tensor:
+            B, Y, Z, C = x.shape
+            tokens = x.view(B, Y // 2, 2, Z // 2, 2, C).transpose(2, 3).reshape(-1, 4, C)
+            q, k, v = self.qkv(tokens)
+            out = self.out(((q @ k.mT).softmax(-1) @ v).transpose(1, 2).flatten(2))
+            return out.view(B, Y // 2, Z // 2, 2, 2, C).transpose(2, 3).reshape(x.shape)
+
+    trace = traced(Windows(), torch.randn(2, 4, 6, 8))
+    assert (one(trace, "attn_out").name, one(trace, "attn_out").shape) == ("out", (12, 4, 8))

@@ -333,3 +333,19 @@ M   float32
 ├─ attn · scores  @  [B,H,T,T]  (2,2,3,3)
 └─ weights  softmax  [B,H,T,T]  (2,2,3,3)"""
     )
+
+
+def test_what_has_a_role_and_no_name_cost_what_its_statement_did(text: Text) -> None:
+    class Attention(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.out = nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            q = x.view(2, 3, 2, 4).transpose(1, 2)
+            weights = (q @ q.mT).softmax(-1)
+            return self.out((weights @ q).transpose(1, 2).contiguous().view(2, 3, 8))
+
+    shown = text(shapetrace.trace(Attention(), torch.zeros(2, 3, 8)), width=120)
+    (row,) = (row for row in shown.splitlines() if "concat" in row)
+    assert "copy, 192 B" in row

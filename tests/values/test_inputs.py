@@ -99,6 +99,7 @@ def pairing(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
             "input_ids as tokens, attention_mask as mask; after's own targets; before's position_ids left out",
         ),
         ({"x": "ids", "m": "mask"}, {"x": "ids", "n": "targets"}, "x; after's own n; before's m left out"),
+        ({"a": "memory", "b": "ids"}, {"c": "ids"}, "b as c; before's a left out"),
         ({"x": "memory", "ids": "ids"}, {"ids": "ids", "x": "targets"}, "ids; after's own x; before's x left out"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -123,6 +124,7 @@ def test_inputs_of_other_names_are_known_by_what_the_models_do_with_them(
         ),
         ({"attention_mask": X, "a": X + 1}, {"b": X, "mask": X}, "attention_mask as mask, a as b"),
         ({"q": X, "k": X, "v": X}, {"v": X}, "v"),
+        ({"input_ids": X, "labels": X}, {"ids": X, "my_labels": X}, "input_ids as ids, labels as my_labels"),
     ],
 )
 def test_where_nothing_is_known_of_them_by_their_names_and_form(

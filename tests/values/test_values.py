@@ -89,6 +89,35 @@ def test_steps_that_differ_and_come_to_the_same_are_no_divergence() -> None:
     assert text(found).splitlines()[-1] == "1 differ without effect · 2 same"
 
 
+class Heads(nn.Module):
+    """q in heads: [B, H, T, D], or where it is, [B, T, H, D]; turned or not, and scaled."""
+
+    def __init__(self, *, moved: bool, turned: bool = False, scale: float = 1.0) -> None:
+        super().__init__()
+        self.moved, self.turned, self.scale = moved, turned, scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        q = x.view(2, 5, 3, 4)
+        if self.turned:
+            q = q.flip(2)
+        if self.moved:
+            q = q.permute(0, 2, 1, 3)
+        wide = q * self.scale
+        total = wide.sum(dim=-1)
+        return total.sum(dim=1 if self.moved else 2)
+
+
+def test_what_is_kept_in_another_layout_is_compared_in_the_one_that_fits() -> None:
+    x = torch.randn(2, 5, 12)
+    found = compare_values(Heads(moved=True), Heads(moved=False), x)
+    assert (bool(found), found.uncompared) == (False, 0)
+    found = compare_values(Heads(moved=True), Heads(moved=False, scale=2.0), x)
+    assert found.first is not None
+    assert (found.first.before.name, found.first.after.name) == ("wide", "wide")
+    found = compare_values(Heads(moved=True), Heads(moved=False, turned=True), x)
+    assert "wide" in {each.after.name for each in found.within}  # the same numbers, in an order that no layout is
+
+
 def test_a_tolerance_is_relative_to_the_first_side_or_absolute() -> None:
     # |2.5x - 2x| = 0.25 · |2x|; of y = [3, -3, 9] the largest share is 1/3, and the largest difference 2
     assert compare_values(Net(2), Net(2.5), X, rtol=0.24, atol=0)
@@ -189,7 +218,7 @@ def named(first: str, second: str) -> nn.Module:
 
 def test_weights_go_by_name_and_the_rest_by_the_order_of_equal_shapes() -> None:
     found = compare_values(named("a", "b"), named("up", "b"), X, weights="copy")
-    assert (bool(found), found.weights) == (False, "4 copied")
+    assert (bool(found), found.weights) == (False, "4 copied, 2 by the order of equal shapes")
 
 
 def test_it_is_said_which_weights_have_no_like() -> None:
@@ -201,10 +230,10 @@ def test_it_is_said_which_weights_have_no_like() -> None:
 
 def test_weights_that_one_side_has_in_one_and_the_other_in_three_are_cut_apart_or_joined() -> None:
     fused, separate = gpt(qkv="fused"), gpt(qkv="separate")
-    for before, after in ((fused, separate), (separate, fused)):
+    for before, after, cut in ((fused, separate, 12), (separate, fused, 4)):
         found = compare_values(before[0], after[0], **before[2], weights="copy")
         count = len(list(after[0].parameters()))
-        assert (bool(found), found.weights) == (False, f"{count} copied")
+        assert (bool(found), found.weights) == (False, f"{count} copied, {cut} by the order of equal shapes")
 
 
 def test_a_function_of_ones_own_puts_the_weights_into_a_copy() -> None:

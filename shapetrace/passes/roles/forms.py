@@ -120,7 +120,7 @@ def after(node: Node) -> Iterator[Node]:
 def settled(node: Node, dims: int) -> Node:
     """What a projection made of flattened tokens, with as many dims as they had before."""
     for step in after(node):
-        if not len(node.shape) < len(step.shape) <= dims or step.shape[-1:] != node.shape[-1:]:
+        if len(node.shape) >= dims or len(step.shape) > dims or step.shape[-1:] != node.shape[-1:]:
             break
         node = step
     return node

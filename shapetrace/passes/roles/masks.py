@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 
 from .arithmetic import LOW
@@ -13,8 +14,8 @@ from .functions import JOINS
 
 __all__ = ["Masks"]
 
-WHOLE = 16
-"""Places of a dim that are all looked at; of one that is longer, about as many."""
+ROWS, FEW = 64, 3
+"""How many places of a dim are looked at: of the first head, and of the last."""
 
 
 class Masks:
@@ -46,23 +47,26 @@ class Masks:
         return node.name, node.shape, *self.calls[node.index].literals.items(), *others
 
     def is_causal(self, node: Node, dim: int, is_hidden: Callable[[float], bool]) -> bool:
-        """Whether some dim counts queries that see so of the keys in `dim`, in the first head and in the last."""
+        """Whether some dim counts queries that see so of the keys in `dim`: in the first head, and in the last, where
+        padding may be hidden, too."""
         rank = len(node.shape)
         keys = dim % rank if -rank <= dim < rank else rank - 1
-        corners = [[0] * rank, [max(size - 1, 0) for size in node.shape]]
 
-        def is_stair(queries: int, corner: list[int]) -> bool:
-            def hides(query: int, key: int) -> bool:
-                place = list(corner)
-                place[queries], place[keys] = query, key
-                value = self.elements.at(node, tuple(place))
-                return value is not None and is_hidden(value)
+        def hides(corner: Sequence[int], queries: int, query: int, key: int) -> bool:
+            place = list(corner)
+            place[queries], place[keys] = query, key
+            value = self.elements.at(node, tuple(place))
+            return value is not None and is_hidden(value)
 
-            return is_causal(hides, node.shape[queries], node.shape[keys])
+        def is_stair(queries: int) -> bool:
+            sizes = node.shape[queries], node.shape[keys]
+            first, last = (
+                partial(hides, corner, queries) for corner in ([0] * rank, [size - 1 for size in node.shape])
+            )
+            border = border_of(first, *sizes)
+            return border is not None and all(last(*cell) for cell in beyond(border, *sizes, FEW))
 
-        return any(
-            all(is_stair(queries, corner) for corner in corners) for queries in reversed(range(rank)) if queries != keys
-        )
+        return 0 not in node.shape and any(is_stair(queries) for queries in reversed(range(rank)) if queries != keys)
 
 
 def masked(path: Sequence[Node]) -> Iterator[Node]:
@@ -82,27 +86,28 @@ def origin(node: Node) -> Hashable:
     return first.at, node.shape, node.meta.stride, node.meta.offset
 
 
-def is_causal(hides: Callable[[int, int], bool], queries: int, keys: int) -> bool:
-    """Whether the last key that a query sees is the one after the last that the query before it sees.
+def border_of(hides: Callable[[int, int], bool], queries: int, keys: int) -> int | None:
+    """The last key that the first query sees, if each other query sees up to one more than that before it, no further.
 
     A single query tells nothing, nor do queries that see no more than one key each. Of more keys than queries the first
     may be a past, if none of it is hidden; else which of the keys are the queries' own is not known.
     """
     first = next((key for key in reversed(range(keys)) if not hides(0, key)), -1)
     if queries < 2 or first + queries > keys or hides(queries - 1, first + queries - 2):
-        return False
-    if keys > queries and any(hides(queries - 1, key) for key in some(0, first + queries)):
-        return False
-    return all(
-        hides(query, key) == (key > first + query)
-        for query in some(0, queries)
-        for key in some(max(first + query, 0), keys)
-    )
+        return None
+    if keys > queries and any(hides(queries - 1, key) for key in some(first + queries, ROWS)):
+        return None
+    if any(hides(query, first + query) for query in some(queries, ROWS) if first + query >= 0):
+        return None
+    return first if all(hides(*cell) for cell in beyond(first, queries, keys, ROWS)) else None
 
 
-def some(start: int, stop: int) -> list[int]:
-    """Places from `start` on: all of a few; of many the first, the last, and others between."""
-    if stop - start <= WHOLE:
-        return list(range(start, stop))
-    step = max(1, (stop - start) // WHOLE)
-    return [start, start + 1, *range(start + 2, stop - 1, step), stop - 1]
+def beyond(border: int, queries: int, keys: int, rows: int) -> Iterator[tuple[int, int]]:
+    """Of so many queries the first key that each must not see, and the last."""
+    for query in some(queries, rows):
+        yield from ((query, key) for key in {border + query + 1, keys - 1} if border + query < key < keys)
+
+
+def some(count: int, most: int) -> list[int]:
+    """Places of a dim: all of a few; of many the first, the last, and others between."""
+    return list(range(count)) if count <= most else [*range(0, count - 1, -(-count // most)), count - 1]
