@@ -183,12 +183,35 @@ def test_what_is_not_there_is_said_with_what_is(target: str, changes: tuple[str,
         ("{", "is no JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
         ("[]", "is no configuration of a model: it has no model_type"),
         ("{}", "is no configuration of a model: it has no model_type"),
+        (
+            '{"model_type": "gpt2", "num_labels": 1000000000000}',
+            "is no configuration of a model: num_labels is beyond 1000000",
+        ),
+        (
+            '{"model_type": "gpt2", "a": [{"n_embd": 99999999999999999999}]}',
+            f"is no configuration of a model: n_embd is beyond {2**62}",
+        ),
     ],
 )
 def test_a_file_that_is_no_configuration_is_refused(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "config.json"
     file.write_text(text)
     assert error(f"hf:{file}") == f"hf:{file}: {file} {said}"
+
+
+@pytest.mark.parametrize(
+    ("architectures", "said"),
+    [
+        (["pipeline"], "transformers has no class pipeline, which architectures names"),
+        (["LlamaConfig"], "transformers has no class LlamaConfig, which architectures names"),
+        (1.5, "architectures is no list of names"),
+        ([None], "architectures is no list of names"),
+    ],
+)
+def test_what_a_file_names_as_a_class_is_a_model_or_nothing(tmp_path: Path, architectures: object, said: str) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**LLAMA, "architectures": architectures}))
+    assert error(f"hf:{file}") == f"hf:{file}: {said}"
 
 
 def test_a_letter_that_the_model_does_not_have_is_refused() -> None:

@@ -27,13 +27,15 @@ def class_for(target: str, config: Any, named: str) -> Any:
         return named_class(target, config, named)
     import transformers
 
-    for name in config.architectures or ():
-        if hasattr(transformers, name):
-            return getattr(transformers, name)
-    if config.architectures:
-        raise TargetError(
-            f"{target}: transformers has no class {join(config.architectures)}, which architectures names"
-        )
+    names = config.architectures or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise TargetError(f"{target}: architectures is no list of names")
+    for name in names:  # a file may name anything
+        found = getattr(transformers, name, None)
+        if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
+            return found
+    if names:
+        raise TargetError(f"{target}: transformers has no class {join(names)}, which architectures names")
     for task in tasks(config):
         name = mapping(task).get(config.model_type)
         if name:

@@ -109,7 +109,27 @@ def read(target: str, file: Path) -> dict[str, Any]:
     if not isinstance(found, dict) or not isinstance(found.get("model_type"), str):
         raise TargetError(f"{target}: {file} is no configuration of a model: it has no model_type")
     found.pop("quantization_config", None)  # of weights, and there are none
+    for name, value in numbers_in(found):
+        if not -(most := MOST_OF.get(name, MOST_OF_ANY)) <= value <= most:
+            raise TargetError(f"{target}: {file} is no configuration of a model: {name} is beyond {most}")
     return found
+
+
+MOST_OF_ANY = 2**62
+MOST_OF = {"num_labels": 10**6}
+"""What a number in a file may be; of labels transformers makes a table, however many there are."""
+
+
+def numbers_in(value: Any, name: str = "") -> Iterator[tuple[str, int]]:
+    """The whole numbers in what a file holds, and the names that they have there."""
+    if isinstance(value, int):
+        yield name, value
+    elif isinstance(value, dict):
+        for inner, part in value.items():
+            yield from numbers_in(part, inner)
+    elif isinstance(value, list):
+        for part in value:
+            yield from numbers_in(part, name)
 
 
 def kind_of(target: str, raw: Mapping[str, Any]) -> Any:
