@@ -112,9 +112,11 @@ class TensorTable:
             self.read(tensor, number)
 
     def read(self, tensor: Any, number: int | None = None) -> TensorMeta:
-        """Read a tensor that was not known, or whose form may have changed."""
+        """Read a tensor that is not `known`, or whose form may have changed."""
         key, kind = id(tensor), type(tensor)
         known = Known(tensor)
+        if number is None and self.odd:
+            number = number_in(self.odd, tensor)
         if number is None:
             number = self.count()
         try:

@@ -65,6 +65,12 @@ def test_under_inference_mode_a_module_changes_what_a_function_in_it_does_and_no
     assert written == {"Sequential": False, "Linear": False, "ReLU": True}
 
 
+def test_under_inference_mode_a_result_that_is_the_argument_is_the_same_tensor() -> None:
+    with torch.inference_mode():
+        trace = shapetrace.trace(nn.Dropout().eval(), torch.zeros(1, 2), axes=False)
+    assert {call.outputs[""].number for call in trace.calls} == {trace.calls[0].inputs["input"].number}
+
+
 def test_a_function_that_fails_on_the_short_way_is_noted_with_what_it_was_given() -> None:
     with pytest.raises(RuntimeError) as caught, torch.no_grad():
         shapetrace.trace(nn.Linear(3, 2), torch.zeros(4, 5), axes=False)
