@@ -107,6 +107,21 @@ class Comparer:
             fields = fields | self.differ({"memory": (self.effect(0, place), self.effect(1, there))})
         return fields, letters
 
+    def seen(self, side: int, place: Place, tensor: TensorMeta) -> tuple[object, ...]:
+        """What is compared of a tensor of one side."""
+        said: dict[str, object] = {
+            "shape": tensor.shape,
+            "axes": tensor.axes,
+            "role": tensor.role,
+            "dtype": tensor.dtype,
+            "layout": tensor.layout,
+            "device": tensor.device,
+            "stride": tensor.stride,
+            "contiguity": tensor.is_contiguous,
+            "memory": self.effect(side, place) if self.memory[side] else None,
+        }
+        return place.part, *(value for name, value in said.items() if name in self.fields)
+
     def found(
         self, place: Place, before: TensorMeta, there: Place, after: TensorMeta
     ) -> tuple[Fields, tuple[str, ...]]:

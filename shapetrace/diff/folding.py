@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from ..passes.nesting import within
+from ..schema import Call, TensorMeta
 from .changes import Kind
-from .fields import Fields
-from .items import INDEX, Item, Place, Side
+from .fields import Comparer, Fields
+from .items import INDEX, Item, Part, Place, Side
 from .matching import Match
 
 __all__ = ["Draft", "folded"]
@@ -47,13 +48,13 @@ Parts = Sequence[tuple[Match | None, list[Draft]]]
 """What is in a module, each with the lines that tell it."""
 
 
-def folded(parts: Parts, before: Side, after: Side) -> list[Draft]:
+def folded(parts: Parts, before: Side, after: Side, comparer: Comparer) -> list[Draft]:
     """The lines of all parts; of blocks with equal lines those of the first, which then speak for the others."""
     first: dict[object, list[Draft]] = {}
     drafts: list[Draft] = []
-    for match, lines in layered(parts, before, after):
+    for match, lines in layered(parts, Runs(parts, before, after, comparer)):
         one, other = (match.before, match.after) if match is not None else (None, None)
-        if one is None or other is None or not (is_block(one) and is_block(other)):
+        if one is None or other is None or not (one.is_block and other.is_block):
             drafts += lines
             continue
         key = (pattern(one), pattern(other), tuple(signature(line, one, other) for line in lines))
@@ -68,40 +69,87 @@ def folded(parts: Parts, before: Side, after: Side) -> list[Draft]:
     return drafts
 
 
-def layered(parts: Parts, before: Side, after: Side) -> Iterator[tuple[Match | None, list[Draft]]]:
-    """The parts; blocks of which there are more on one side, and that are like one beside them, are one change."""
-    sides = before, after
-    like: dict[object, Match] = {}
-    counts: Counter[object] = Counter()
-    for match, _ in parts:
-        keys = [] if match is None else block_keys(match, sides)
-        counts.update(keys)
-        if match is not None and len(keys) == 2:
-            like.update((key, match) for key in keys if key not in like)
-    told: dict[object, Draft] = {}
+def layered(parts: Parts, runs: Runs) -> Iterator[tuple[Match | None, list[Draft]]]:
+    """The parts; the blocks by which a run of identical ones is longer on one side are one change of their number."""
+    told: dict[Run, Draft] = {}
     for match, lines in parts:
-        keys = [] if match is None else block_keys(match, sides)
-        if match is None or len(keys) != 1 or keys[0] not in like or None not in (match.before, match.after):
+        run = None if match is None else runs.of(match)
+        if run is None:
             yield match, lines
             continue
-        block = like[keys[0]]
-        if keys[0] not in told:
-            number, more = (counts[key] for key in block_keys(block, sides))
-            layers: Fields = {"layers": (number, more)}
-            told[keys[0]] = Draft("changed", lines[0].depth, block.before, block.after, fields=layers)
-            yield None, [told[keys[0]]]
-        told[keys[0]].covers.extend(lines[0].covers)
+        if run not in told:
+            block = runs.firsts[run]
+            layers: Fields = {"layers": runs.numbers(run)}
+            told[run] = Draft("changed", lines[0].depth, block.before, block.after, fields=layers)
+            yield None, [told[run]]
+        told[run].covers.extend(lines[0].covers)
 
 
-def block_keys(match: Match, sides: tuple[Side, Side]) -> list[object]:
-    """Of a block, on each side where it is, what it has in common with others that are like it."""
-    items = enumerate((match.before, match.after))
-    return [(at, pattern(item), sides[at].forms[item.place.at]) for at, item in items if item and is_block(item)]
+Run = tuple[int | None, int | None]
+"""Keys of blocks that correspond, before and after; those of one side with equal keys are identical in all that is
+compared. None for what is no block of a list."""
 
 
-def is_block(item: Item) -> bool:
-    """Whether it is one of several modules of a list."""
-    return item.place.part == "call" and item.call.kind == "module" and INDEX.search(item.name) is not None
+class Runs:
+    """The blocks of a module that are identical on their side, and correspond to ones that are identical on the other.
+
+    firsts   of each run the first blocks that correspond
+    alone    of each key how many blocks have no counterpart
+    """
+
+    def __init__(self, parts: Parts, before: Side, after: Side, comparer: Comparer) -> None:
+        self.sides, self.comparer = (before, after), comparer
+        self.known: dict[object, int] = {}
+        self.firsts: dict[Run, Match] = {}
+        self.alone: Counter[int | None] = Counter()
+        self.counts: Counter[int | None] = Counter()
+        matches = [match for match, _ in parts if match is not None]
+        if not any(map(is_block_alone, matches)):
+            return
+        for match in matches:
+            run = self.key(match.before, 0), self.key(match.after, 1)
+            self.counts.update(run)
+            if match.before is None or match.after is None:
+                self.alone.update(run)
+            else:
+                self.firsts.setdefault(run, match)
+        self.partners = Counter(key for run in self.firsts for key in run)
+
+    def of(self, match: Match) -> Run | None:
+        """The run that a block without a counterpart makes longer; none if others of it correspond to other blocks."""
+        if not is_block_alone(match):
+            return None
+        key = self.key(match.before, 0) if match.after is None else self.key(match.after, 1)
+        run = next((run for run in self.firsts if key in run), None)
+        if run is None or None in run or any(self.partners[each] > 1 for each in run):
+            return None
+        return None if all(self.alone[each] for each in run) else run
+
+    def numbers(self, run: Run) -> tuple[int, int]:
+        """How many blocks there are, before and after."""
+        return self.counts[run[0]], self.counts[run[1]]
+
+    def key(self, item: Item | None, at: int) -> int | None:
+        if item is None or not item.is_block:
+            return None
+        side, start = self.sides[at], item.place.at
+        tensors = tuple(
+            self.comparer.seen(at, Place(index, part, key), tensor)
+            for index in range(start, side.stops[start])
+            for part, key, tensor in tensors_of(side.calls[index])
+        )
+        return self.known.setdefault((at, pattern(item), side.forms[start], tensors), len(self.known))
+
+
+def is_block_alone(match: Match) -> bool:
+    item = match.before if match.after is None else match.after if match.before is None else None
+    return item is not None and item.is_block
+
+
+def tensors_of(call: Call) -> Iterator[tuple[Part, str, TensorMeta]]:
+    yield from (("inputs", key, tensor) for key, tensor in call.inputs.items())
+    yield from (("unmade", key, tensor) for key, tensor in call.unmade.items())
+    yield from (("outputs", key, tensor) for key, tensor in call.outputs.items())
 
 
 def pattern(item: Item) -> str:

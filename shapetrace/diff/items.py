@@ -46,6 +46,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     is_shell  whether what it holds is paired as if it stood there itself
     role      of the tensor, or of the call as a whole
     aim       of a step without a role those of the next ones which are made of it: "k" of what is projected to keys
+    structure  of a module, see `Side.structures`
     """
 
     place: Place
@@ -57,6 +58,12 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     role: str = ""
     is_shell: bool = False
     aim: frozenset[str] = frozenset()
+    structure: int = 0
+
+    @property
+    def is_block(self) -> bool:
+        """Whether it is one of several modules of a list."""
+        return self.place.part == "call" and self.call.kind == "module" and INDEX.search(self.name) is not None
 
     @property
     def maker(self) -> str:
@@ -67,11 +74,12 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 class Side:
     """One trace in a comparison.
 
-    forms     of each call a number; calls with equal ones hold the same, but for shapes and the index of the module
-    roles     of each call its own and those of its results
-    holds     of each call the roles inside of it
-    scopes    of each call whether it is a scope
-    weights   of each call how many parameters it takes, with what is inside
+    structures  of each call a number; calls with equal ones hold the same, but for shapes, roles and a module's index
+    forms       of each call a number; calls with equal ones hold the same, and do the same
+    roles       of each call its own and those of its results
+    holds       of each call the roles inside of it
+    scopes      of each call whether it is a scope
+    weights     of each call how many parameters it takes, with what is inside
     """
 
     def __init__(self, trace: Trace, known: dict[object, int]) -> None:
@@ -79,7 +87,7 @@ class Side:
         self.calls = trace.calls
         self.stops = ends(trace.calls)
         count = len(self.calls)
-        self.forms = [0] * count
+        self.structures, self.forms = [0] * count, [0] * count
         self.holds: list[frozenset[str]] = [NONE] * count
         self.scopes = [False] * count
         self.weights = [0] * count
@@ -93,6 +101,7 @@ class Side:
                 self.scopes[index] = self.is_scope(call, children)
             self.weights[index] = sum(tensor.name is not None for tensor in call.inputs.values())
             self.weights[index] += sum(self.weights[child] for child in children)
+            self.structures[index] = known.setdefault(self.structure(index, children), len(known))
             self.forms[index] = known.setdefault(self.form(index, children), len(known))
 
     def is_scope(self, call: Call, children: list[int]) -> bool:
@@ -103,13 +112,17 @@ class Side:
                 return True
         return sum(bool(self.roles[child]) for child in children) > 1
 
+    def structure(self, index: int, children: list[int]) -> object:
+        call = self.calls[index]
+        inside = tuple((self.word(call, self.calls[child]), self.structures[child]) for child in children)
+        inputs = tuple((key, tensor.name and within(call.path, tensor.name)) for key, tensor in call.inputs.items())
+        said = call.kind, call.name, tuple(call.variables.items()), call.error
+        return said, inputs, tuple(call.unmade), tuple(call.outputs), inside
+
     def form(self, index: int, children: list[int]) -> object:
         call = self.calls[index]
-        inside = tuple((self.word(call, self.calls[child]), self.forms[child]) for child in children)
-        results = tuple((key, tensor.role) for key, tensor in call.outputs.items())
-        inputs = tuple((key, tensor.name and within(call.path, tensor.name)) for key, tensor in call.inputs.items())
-        said = call.kind, call.name, tuple(call.variables.items()), call.role, call.error
-        return said, inputs, tuple(call.unmade), results, inside
+        roles = call.role, tuple(tensor.role for tensor in call.outputs.values())
+        return self.structures[index], roles, tuple(self.forms[child] for child in children)
 
     def word(self, call: Call, child: Call) -> str:
         """What a module is called inside of another, without its index."""
@@ -205,7 +218,8 @@ class Side:
         role = call.role or (next((t.role for t in call.outputs.values() if t.role), None) if tensor else None)
         if role is None and not is_scope:
             role = next(iter(self.holds[index]), None)
-        return Item(Place(index, "call"), path, own, call, tensor, is_scope, role or "")
+        place, structure = Place(index, "call"), self.structures[index]
+        return Item(place, path, own, call, tensor, is_scope, role or "", structure=structure)
 
     def results(self, index: int, path: str) -> Iterator[Item]:
         """An item for each tensor that a call gives; one for the call itself if it gives none."""

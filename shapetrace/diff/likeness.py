@@ -19,7 +19,7 @@ class Key(NamedTuple):
     role: str
     variable: str
     cls: str
-    form: int
+    structure: int
     holds: frozenset[str]
     aim: frozenset[str]
     is_bound: bool = False
@@ -67,7 +67,7 @@ def score(one: Key, other: Key) -> int:
         return 0
     named = (3 if one.is_indexed else 6) if word else 0
     same_key = one.kind == other.kind == "function" and one.word == other.word
-    fit = named + role + 6 * variable + 2 * cls + 3 * overlap + 4 * aim + (one.form == other.form) + same_key
+    fit = named + role + 6 * variable + 2 * cls + 3 * overlap + 4 * aim + (one.structure == other.structure) + same_key
     return max(fit - 2 * conflict - 2 * apart, 1)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from .items import Item
+from .items import INDEX, Item
 
 __all__ = ["Match", "Pairs", "displaced", "merged", "named"]
 
@@ -32,7 +32,7 @@ def displaced(ours: list[Item], theirs: list[Item], pairs: Pairs) -> Pairs:
     """Of what is in no pair the pairs of what stands elsewhere in the order of the other side."""
     rest, others = unpaired(len(ours), [a for a, _ in pairs]), unpaired(len(theirs), [b for _, b in pairs])
     moved: Pairs = []
-    for name, is_unique in ((named, False), (by_role, True), (by_aim, True), (by_class, True)):
+    for name, is_unique in ((by_structure, False), (named, False), (by_role, True), (by_aim, True), (by_class, True)):
         found = same(name, is_unique, [(a, ours[a]) for a in rest], [(b, theirs[b]) for b in others])
         moved += found
         rest, others = rest - {a for a, _ in found}, others - {b for _, b in found}
@@ -50,6 +50,11 @@ def named(item: Item) -> object:
     if item.call.kind == "module" and part == "call":
         return part, item.name, item.call.name
     return (part, item.name, item.call.name) if item.name else None
+
+
+def by_structure(item: Item) -> object:
+    """Of what is in a list: its index says only where it stands."""
+    return (INDEX.sub("*", item.name), item.structure) if item.is_block and not item.is_shell else None
 
 
 def by_role(item: Item) -> object:

@@ -61,7 +61,7 @@ class Outline:
             frame = stack[-1]
             match = next(frame.todo, None)
             if match is None:
-                drafts = folded(frame.parts, self.before, self.after)
+                drafts = folded(frame.parts, self.before, self.after, self.comparer)
                 if frame.match is not None:
                     drafts += self.given_out(frame, frame.match)
                 stack.pop()
@@ -223,6 +223,7 @@ class Outline:
         side = self.plumbing[match.before is None]
         draft.is_plumbing = item is not None and item.tensor is not None and item.tensor in side
         draft.is_quiet = is_quiet or draft.is_plumbing or (item is not None and is_in_passing(item))
+        draft.is_quiet &= item is None or not item.is_block
         return draft
 
     def cover(self, draft: Draft, ours: Item | None, theirs: Item | None) -> None:

@@ -146,7 +146,7 @@ class Pairing:
             item.role,
             variable,
             call.name,
-            side.forms[index],
+            side.structures[index],
             holds,
             item.aim,
             named(item) in bound,

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from shapetrace.diff import Change, Diff
 from shapetrace.schema import Call, TensorMeta, Trace
 
 
@@ -47,3 +48,20 @@ def module(name: str, *inside: Node, cls: str = "Module", shape: tuple[int, ...]
 
 def linear(name: str, shape: tuple[int, ...] = (2, 8)) -> Node:
     return module(name, Node("linear", shape), cls="Linear", shape=shape)
+
+
+def told(diff: Diff) -> list[str]:
+    """Each change as a line: its kind, where it is before and after, and what differs."""
+    return [" ".join(filter(None, (change.kind, named(change), fields(change)))) for change in diff.changes]
+
+
+def named(change: Change) -> str:
+    sides = [
+        item and ".".join(filter(None, (item.path, item.name or item.call.name)))
+        for item in (change.before, change.after)
+    ]
+    return " → ".join(dict.fromkeys(side for side in sides if side is not None))
+
+
+def fields(change: Change) -> str:
+    return ", ".join(f"{name} {before} → {after}" for name, (before, after) in change.fields.items())

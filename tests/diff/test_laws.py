@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +29,20 @@ def modules(inside: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
     children = st.lists(inside, max_size=4).map(tuple)
     return st.builds(Node, names, SHAPES, st.sampled_from(["", "x"]), children, st.sampled_from(["Linear", "Block"]))
 
+
+BLOCKS = [
+    Node("", inside=(Node("linear", (2, width)), Node("linear"), *more), cls=cls)
+    for width in (12, 16)
+    for more in ((), (Node("add", role="residual"),))
+    for cls in ("Block", "Layer")
+]
+
+
+def listed(blocks: list[Node]) -> Trace:
+    return trace_of(*(msgspec.structs.replace(block, name=f"blocks.{place}") for place, block in enumerate(blocks)))
+
+
+LISTS_OF_BLOCKS = st.lists(st.sampled_from(BLOCKS), max_size=7)
 
 NODES = st.recursive(functions("add view matmul softmax"), modules, max_leaves=12)
 TRACES = st.lists(NODES, max_size=6).map(lambda nodes: trace_of(*nodes))
@@ -81,6 +96,32 @@ def test_swapped_sides_swap_what_was_added_and_what_was_removed(before: Trace, a
 @given(TRACES, TRACES)
 def test_the_changes_applied_to_the_shapes_of_one_side_give_those_of_the_other(before: Trace, after: Trace) -> None:
     assert applied(compare(before, after), before, after) == [each.shape for each in records(after)]
+
+
+@given(LISTS_OF_BLOCKS, LISTS_OF_BLOCKS)
+def test_so_they_do_for_blocks_of_several_kinds(one: list[Node], other: list[Node]) -> None:
+    before, after = listed(one), listed(other)
+    assert applied(compare(before, after), before, after) == [each.shape for each in records(after)]
+
+
+@given(LISTS_OF_BLOCKS, LISTS_OF_BLOCKS)
+def test_blocks_that_are_counted_are_identical_and_as_many_as_is_said(one: list[Node], other: list[Node]) -> None:
+    nodes, traces = (one, other), (listed(one), listed(other))
+    for change in compare(*traces).changes:
+        if "layers" not in change.fields or change.before is None or change.after is None:
+            continue
+        spoken_of = [nodes[side][block_at(item.call.path)] for side, item in enumerate((change.before, change.after))]
+        numbers = tuple(nodes[side].count(spoken_of[side]) for side in (0, 1))
+        assert change.fields["layers"] == numbers
+        side = int(numbers[1] > numbers[0])
+        there = [place[side] for place in change.covers]
+        more = {block_at(traces[side].calls[place.at].path) for place in there if place is not None}
+        assert len(more) == numbers[side] - numbers[1 - side] > 0
+        assert {nodes[side][place] for place in more} == {spoken_of[side]}
+
+
+def block_at(path: str) -> int:
+    return int(path.split(".")[1])
 
 
 @given(TRACES, TRACES)

@@ -1,0 +1,97 @@
+"""What a comparison says of the blocks of a list."""
+
+from __future__ import annotations
+
+import pytest
+
+from shapetrace.diff import compare
+from shapetrace.schema import Trace
+from tests.diff.nodes import Node, linear, module, told, trace_of
+
+
+def blocks(count: int, *, odd: int | None = None) -> Trace:
+    def block(index: int) -> Node:
+        more = [linear("gate")] if index == odd else []
+        return module(f"blocks.{index}", linear("w_up"), *more, linear("w_down"), cls="Block")
+
+    return trace_of(linear("embedding"), *map(block, range(count)), linear("head"))
+
+
+def test_a_block_that_is_inserted_in_the_middle_of_twelve_is_one_insertion() -> None:
+    def shifted(index: int) -> Node:
+        cls = "Odd" if index == 6 else "Block"
+        return module(f"blocks.{index}", linear("w_up"), linear("w_down"), cls=cls)
+
+    before = trace_of(
+        *(module(f"blocks.{index}", linear("w_up"), linear("w_down"), cls="Block") for index in range(12))
+    )
+    assert told(compare(before, trace_of(*map(shifted, range(13))))) == ["added blocks.6"]
+
+
+def test_more_blocks_that_are_identical_are_one_change() -> None:
+    diff = compare(blocks(12), blocks(24))
+    assert told(diff) == ["changed blocks.0 layers 12 → 24"]
+    assert told(compare(blocks(24), blocks(12))) == ["changed blocks.0 layers 24 → 12"]
+    assert len({after for _, after in diff.changes[0].covers}) == 12 * 8
+
+
+def test_a_block_in_whose_place_another_module_stands_is_no_layer_less() -> None:
+    before = trace_of(linear("blocks.0"), linear("blocks.0"))
+    after = trace_of(linear("blocks.0"), module("norm", Node("linear"), Node("add"), cls="Linear"))
+    assert told(compare(before, after)) == ["added norm.add"]
+    assert told(compare(after, before)) == ["removed norm.add"]
+
+
+def test_blocks_that_change_in_the_same_way_are_one_change() -> None:
+    def net(width: int) -> Trace:
+        return trace_of(*(module(f"blocks.{index}", linear("w_up", (2, width))) for index in range(12)))
+
+    (change,) = compare(net(8), net(16)).changes
+    assert change.blocks == tuple((f"blocks.{index}", f"blocks.{index}") for index in range(1, 12))
+
+
+def test_a_block_that_changes_otherwise_is_told_for_itself() -> None:
+    assert told(compare(blocks(4), blocks(4, odd=2))) == ["added blocks.2.gate"]
+
+
+def listed(spec: str) -> Trace:
+    """Blocks in a list, each by a letter: "a" and "w" differ by their width, "p" has a step less, "n" is a norm."""
+
+    def block(index: int, kind: str) -> Node:
+        if kind == "n":
+            return module(f"blocks.{index}", Node("layer_norm"), cls="LayerNorm")
+        up = linear("w_up", (2, 24 if kind == "w" else 16))
+        more = () if kind == "p" else (Node("add", role="residual"),)
+        return module(f"blocks.{index}", up, linear("w_down"), *more, cls="Block")
+
+    return trace_of(*(block(index, kind) for index, kind in enumerate(spec)))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("aa", "aaw", ["added blocks.2"]),
+        ("aa", "aawaa", ["added blocks.2", "changed blocks.0 layers 2 → 4"]),
+        ("awaw", "awawaw", ["changed blocks.0 layers 2 → 3", "changed blocks.1 layers 2 → 3"]),
+        ("aaaa", "aapaa", ["added blocks.2"]),
+        ("aaaa", "aappaa", ["added blocks.2", "added blocks.3"]),
+        ("aa", "waa", ["changed blocks.0.w_up shape (2, 16) → (2, 24)", "added blocks.2"]),
+    ],
+)
+def test_only_a_block_that_is_identical_is_one_more_of_a_run(before: str, after: str, said: list[str]) -> None:
+    assert told(compare(listed(before), listed(after))) == said
+
+
+def test_what_is_identical_goes_by_what_is_compared() -> None:
+    assert told(compare(listed("aa"), listed("aaw"), ignore=["shape"])) == ["changed blocks.0 layers 2 → 3"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("nanaa", "anaan", "moved blocks.0 → blocks.4 order before blocks.1 → after blocks.3"),
+        ("anapan", "aapann", "moved blocks.1 → blocks.4 order before blocks.2 → after blocks.3"),
+    ],
+)
+def test_one_of_several_identical_blocks_that_stands_elsewhere_has_moved(before: str, after: str, said: str) -> None:
+    assert told(compare(listed(before), listed(after))) == [said]
