@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from ..schema import Trace
+from ..schema import TensorMeta, Trace
 from .fields import Fields
 from .items import Item, Place
 
@@ -24,6 +24,7 @@ class Change(msgspec.Struct, frozen=True):
     blocks   the other blocks in which the same changed, before and after: ("blocks.1", "blocks.1")
     steps    how many there are in a row of which this is one: masks and unnamed steps are said once
     covers   the places of all tensors that it speaks for, before and after; None on the side where one is not there
+    tensors  of what was added or removed all of these
     """
 
     kind: Kind
@@ -33,6 +34,7 @@ class Change(msgspec.Struct, frozen=True):
     blocks: tuple[tuple[str, str], ...] = ()
     steps: int = 1
     covers: tuple[tuple[Place | None, Place | None], ...] = ()
+    tensors: tuple[TensorMeta, ...] = ()
 
 
 class Line(msgspec.Struct, frozen=True, gc=False):

@@ -164,10 +164,14 @@ class Side:
     def at(self, place: Place, path: str) -> Item:
         """The tensor at a place, in or below the module at `path`."""
         index, what, key = place
-        call = self.calls[index]
-        tensor: TensorMeta = getattr(call, what)[key]
+        call, tensor = self.calls[index], self.tensor(place)
         name = call.variable(key) or "" if what == "outputs" else key
         return Item(place, path, name, call, tensor, False, tensor.role or "")
+
+    def tensor(self, place: Place) -> TensorMeta:
+        """What stands at a place that is no call as a whole."""
+        tensors: dict[str, TensorMeta] = getattr(self.calls[place.at], place.part)
+        return tensors[place.key]
 
     def main(self, item: Item) -> Place:
         """Where the tensor of an item stands."""

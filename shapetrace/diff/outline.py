@@ -13,7 +13,7 @@ from itertools import zip_longest
 import msgspec
 
 from ..passes.plumbing import plumbing
-from ..schema import Trace
+from ..schema import TensorMeta, Trace
 from .changes import Change, Kind, Line
 from .fields import Comparer, Fields
 from .folding import Draft, folded
@@ -69,7 +69,7 @@ class Outline:
                     self.told.pop(key, None)  # another block is given the same, and is told in the same way
                 del self.passing[frame.passed :]
                 if not stack:
-                    return tuple(line(draft) for draft in drafts if self.is_wanted(draft))
+                    return tuple(self.line(draft) for draft in drafts if self.is_wanted(draft))
                 stack[-1].parts[-1][1].extend(drafts)
             elif is_pair_of_scopes(match):
                 passed = len(self.passing)
@@ -78,6 +78,21 @@ class Outline:
                 stack.append(Frame(match, iter(match.inside), frame.depth + 1, drafts[0], passed))
             else:
                 self.add(frame, match, self.step(match, frame.depth))
+
+    def line(self, draft: Draft) -> Line:
+        change = None
+        if draft.kind is not None:
+            covers, tensors = tuple(draft.covers), self.tensors(draft)
+            blocks = tuple(draft.blocks)
+            change = Change(draft.kind, draft.before, draft.after, draft.fields, blocks, draft.steps, covers, tensors)
+        return Line(draft.depth, draft.before, draft.after, draft.is_scope, change, tuple(draft.heads))
+
+    def tensors(self, draft: Draft) -> tuple[TensorMeta, ...]:
+        """All that was added or removed."""
+        if draft.kind not in ("added", "removed"):
+            return ()
+        side, at = (self.after, 1) if draft.kind == "added" else (self.before, 0)
+        return tuple(side.tensor(place) for pair in draft.covers if (place := pair[at]) is not None)
 
     def is_wanted(self, draft: Draft) -> bool:
         if draft.kind in ("added", "removed"):
@@ -269,11 +284,3 @@ def is_in_passing(item: Item) -> bool:
 
 def key_of(fields: Fields) -> object:
     return tuple(sorted(fields.items(), key=lambda field: field[0]))
-
-
-def line(draft: Draft) -> Line:
-    change = None
-    if draft.kind is not None:
-        covers = tuple(draft.covers)
-        change = Change(draft.kind, draft.before, draft.after, draft.fields, tuple(draft.blocks), draft.steps, covers)
-    return Line(draft.depth, draft.before, draft.after, draft.is_scope, change, tuple(draft.heads))

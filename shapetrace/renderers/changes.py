@@ -274,7 +274,8 @@ def said(change: Change) -> Iterator[str]:
     if item is not None and item.is_shell:
         yield "what is in it is paired"
     elif item is not None and change.kind in ("added", "removed") and item.is_scope:
-        yield plural(len(change.covers), "tensor")
+        forms = dict.fromkeys(axes(each.axes, tight=True) or sizes(each.shape, tight=True) for each in change.tensors)
+        yield f"{plural(len(change.covers), 'tensor')}: {' '.join(forms)}"
     if change.steps > 1:
         yield f"and {change.steps - 1} more {'step' if change.steps == 2 else 'steps'}"
 

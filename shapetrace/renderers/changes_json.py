@@ -9,7 +9,7 @@
                     "axes": ["B", "T", "C"], "shape": [2, 4, 8]},
          "after": {…},
          "fields": {"axes": [["B", "T", "C"], ["B", "T", "G·D"]]},
-         "blocks": [["blocks.1", "blocks.1"]], "steps": 1, "tensors": 2}, …]}
+         "blocks": [["blocks.1", "blocks.1"]], "steps": 1, "tensors": 2, "shapes": []}, …]}
 
 "before" and "after" at the top are headers as in a trace file. "sizes" are the letters whose sizes differ, each with
 the number of shapes that differ by nothing else. Of a change, a side where it is not there is null, "axes" and "shape"
@@ -17,7 +17,8 @@ are null for what is no single tensor, "by" is the class of the module or the fu
 as [before, after]: shape, axes, role, dtype, layout, class, made (false for what a fused call stands for and never
 makes), error; "order" of what moved, in words; "layers" of identical blocks, their numbers; and, compared exactly,
 stride, contiguity, memory, device. "blocks" are the paths, before and after, of the other blocks in which the same
-changed, "steps" how many masks or unnamed steps in a row it speaks for, "tensors" how many tensors in all.
+changed, "steps" how many masks or unnamed steps in a row it speaks for, "tensors" how many tensors in all, and "shapes"
+what these are of what was added or removed.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ def told(change: Change) -> dict[str, object]:
         "blocks": change.blocks,
         "steps": change.steps,
         "tensors": len(change.covers),
+        "shapes": [tensor.shape for tensor in change.tensors],
     }
 
 

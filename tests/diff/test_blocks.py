@@ -55,13 +55,13 @@ def test_a_block_that_changes_otherwise_is_told_for_itself() -> None:
 
 
 def listed(spec: str) -> Trace:
-    """Blocks in a list, each by a letter: "a" and "w" differ by their width, "p" has a step less, "n" is a norm."""
+    """Blocks in a list, each by a letter: "w" is wider than "a", "u" lacks a role, "p" a step, "n" is a norm."""
 
     def block(index: int, kind: str) -> Node:
         if kind == "n":
             return module(f"blocks.{index}", Node("layer_norm"), cls="LayerNorm")
         up = linear("w_up", (2, 24 if kind == "w" else 16))
-        more = () if kind == "p" else (Node("add", role="residual"),)
+        more = () if kind == "p" else (Node("add", role=None if kind == "u" else "residual"),)
         return module(f"blocks.{index}", up, linear("w_down"), *more, cls="Block")
 
     return trace_of(*(block(index, kind) for index, kind in enumerate(spec)))
@@ -75,6 +75,7 @@ def listed(spec: str) -> Trace:
         ("awaw", "awawaw", ["changed blocks.0 layers 2 → 3", "changed blocks.1 layers 2 → 3"]),
         ("aaaa", "aapaa", ["added blocks.2"]),
         ("aaaa", "aappaa", ["added blocks.2", "added blocks.3"]),
+        ("aaaa", "aapuu", ["added blocks.2", "changed blocks.2.add → blocks.3.add role residual → None"]),
         ("aa", "waa", ["changed blocks.0.w_up shape (2, 16) → (2, 24)", "added blocks.2"]),
     ],
 )

@@ -14,6 +14,7 @@ import shapetrace
 from shapetrace.diff import Diff, compare
 from shapetrace.renderers import Style, changes, changes_json
 from shapetrace.schema import Call, TensorMeta, Trace
+from tests.diff.nodes import linear, module, trace_of
 
 TRACES = Path(__file__).parent.parent.parent / "traces"
 
@@ -210,7 +211,17 @@ def test_json_says_what_changed() -> None:
         "blocks": [["blocks.1", "blocks.1"]],
         "steps": 1,
         "tensors": 2,
+        "shapes": [],
     }  # fmt: skip
+
+
+def test_of_a_module_that_was_added_all_shapes_are_told() -> None:
+    before = trace_of(linear("blocks.0"))
+    found = compare(before, trace_of(linear("blocks.0"), module("blocks.1", linear("up", (2, 12)), linear("down"))))
+    assert "+   blocks.1  Module  8 tensors: (2,8) (2,12)\n" in text(found)
+    (change,) = json.loads(changes_json(found))["changes"]
+    whole, up, down = [[2, 8]] * 2, [[2, 12]] * 3, [[2, 8]] * 3  # what each is given, gives, and the function makes
+    assert (change["tensors"], change["shapes"]) == (8, [*whole, *up, *down])
 
 
 def test_json_of_what_is_on_one_side_only_has_nothing_for_the_other() -> None:
