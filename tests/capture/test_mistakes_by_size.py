@@ -126,6 +126,10 @@ SAID: dict[str, tuple[Step, str]] = {
         "matmul runs over dim -3 of both: 4 in a [2, 4, 7, 5] met 2 in b [2, 2, 5, 9]; "
         "they must be equal, or one of them 1",
     ),
+    "a transpose that would not go with the heads": (
+        product_of((2, 3, 5, 4), (2, 5, 3, 4)),
+        "matmul sums over the last dim of a [2, 3, 5, 4] and dim -2 of b [2, 5, 3, 4]: 4 met 3, and they must be equal",
+    ),
     "neither was turned after its split": (
         crossed,
         f"{FUSED}, where the heads are to be: T=6 in q [B=2, T=6, 4, 4] met 9 in k [2, 9, 4, 4]; "

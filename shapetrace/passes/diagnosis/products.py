@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from .broadcasting import clash
 from .fault import Fault, Given, listed
 
 __all__ = ["are_grouped", "batches", "einsum", "linear", "matmul", "may_group", "pair"]
@@ -73,6 +74,8 @@ def matmul(fault: Fault) -> str | None:
         f"{fault.name} sums over the last dim of {a} and dim {inner} of {b}: "
         f"{a.dim(-1)} met {b.dim(inner)}, and they must be equal"
     )
+    if clash(a.shape[:-2], b.shape[:-2]):
+        return said
     if len(b.shape) > 1 and b.shape[-1] == a.shape[-1]:
         return f"{said}; {transposed(b)} has {b.dim(-1)} there"
     if len(a.shape) > 1 and a.shape[-2] == b.shape[inner]:
