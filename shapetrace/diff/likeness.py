@@ -65,7 +65,8 @@ def score(one: Key, other: Key) -> int:
     conflict = bool(one.role and other.role and not role)
     if not counts or (conflict and not word):
         return 0
-    named = (3 if one.is_indexed else 6) if word else 0
+    # An index says little, of another class nearly nothing: else one that moved is taken for a change of all between
+    named = (3 if cls else 1) if word and one.is_indexed else 6 * word
     same_key = one.kind == other.kind == "function" and one.word == other.word
     fit = named + role + 6 * variable + 2 * cls + 3 * overlap + 4 * aim + (one.structure == other.structure) + same_key
     return max(fit - 2 * conflict - 2 * apart, 1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shapetrace.diff import compare
 from shapetrace.schema import Trace
@@ -55,11 +57,13 @@ def test_a_block_that_changes_otherwise_is_told_for_itself() -> None:
 
 
 def listed(spec: str) -> Trace:
-    """Blocks in a list, each by a letter: "w" is wider than "a", "u" lacks a role, "p" a step, "n" is a norm."""
+    """Blocks in a list, each by a letter: "w" is wider than "a", "u" lacks a role, "p" a step, "l" and "n" all."""
 
     def block(index: int, kind: str) -> Node:
         if kind == "n":
             return module(f"blocks.{index}", Node("layer_norm"), cls="LayerNorm")
+        if kind == "l":
+            return linear(f"blocks.{index}")
         up = linear("w_up", (2, 24 if kind == "w" else 16))
         more = () if kind == "p" else (Node("add", role=None if kind == "u" else "residual"),)
         return module(f"blocks.{index}", up, linear("w_down"), *more, cls="Block")
@@ -91,8 +95,19 @@ def test_what_is_identical_goes_by_what_is_compared() -> None:
     ("before", "after", "said"),
     [
         ("nanaa", "anaan", "moved blocks.0 → blocks.4 order before blocks.1 → after blocks.3"),
+        ("all", "lla", "moved blocks.0 → blocks.2 order before blocks.1 → after blocks.1"),
         ("anapan", "aapann", "moved blocks.1 → blocks.4 order before blocks.2 → after blocks.3"),
     ],
 )
-def test_one_of_several_identical_blocks_that_stands_elsewhere_has_moved(before: str, after: str, said: str) -> None:
+def test_a_block_that_stands_elsewhere_has_moved_however_many_are_identical(before: str, after: str, said: str) -> None:
     assert told(compare(listed(before), listed(after))) == [said]
+
+
+@given(st.text("aln", min_size=2, max_size=7), st.data())
+def test_whichever_stands_elsewhere_nothing_else_has_changed(before: str, data: st.DataObject) -> None:
+    places = st.integers(0, len(before) - 1)
+    place = data.draw(places)
+    rest, there = before[:place] + before[place + 1 :], data.draw(places)
+    after = rest[:there] + before[place] + rest[there:]
+    changes = compare(listed(before), listed(after)).changes
+    assert [change.kind for change in changes] == ["moved"] * (after != before)
