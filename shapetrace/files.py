@@ -54,12 +54,16 @@ def save(trace: Trace, path: str | PathLike[str]) -> None:
 
 
 def encode(value: object) -> bytes:
-    """JSON in UTF-8. Half a character, as in a file name that is no UTF-8, is written as Python shows it: \\udcff."""
+    """JSON in UTF-8. What a terminal would obey is escaped; half a character, as in a file name that is no UTF-8, is
+    written as Python shows it: \\udcff."""
     try:
-        return msgspec.json.encode(value)
+        found = msgspec.json.encode(value)
     except UnicodeEncodeError:
         text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, separators=(",", ":"))
-        return re.sub(r"[\ud800-\udfff]", lambda half: rf"\\u{ord(half[0]):x}", text).encode()
+        found = re.sub(r"[\ud800-\udfff]", lambda half: rf"\\u{ord(half[0]):x}", text).encode()
+    if found.isascii():
+        return found
+    return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in found.decode()).encode()
 
 
 def load(path: str | PathLike[str]) -> Trace:

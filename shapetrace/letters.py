@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from .errors import InputError
 
 __all__ = [
+    "FIELDS",
     "MODEL_AXES",
     "NAME",
     "ORDER",

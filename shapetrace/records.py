@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Iterator
 import msgspec
 
 from .errors import LookupFailed, near
-from .schema import Call, Stats, TensorMeta, Trace, part
+from .schema import ROLES, Call, Stats, TensorMeta, Trace, part
 
-__all__ = ["Record", "Scope", "changed", "part", "record_of", "records", "records_and_writes", "scope"]
+__all__ = ["Record", "Scope", "changed", "part", "record_of", "records", "records_and_writes", "scope", "with_role"]
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -104,21 +104,27 @@ def met(trace: Trace) -> Iterator[Record]:
         yield from results(*running.pop())
 
 
+def with_role(trace: Trace, role: str) -> list[Record]:
+    """The records of a role. `LookupFailed` if there is no such role."""
+    found = [record for record in records(trace) if record.role == role]
+    if not found and role not in ROLES:
+        raise LookupFailed(f"there is no role {role!r}: {hint(str(role), ROLES)}")
+    return found
+
+
 def record_of(trace: Trace, number: int) -> Record | None:
     """Where the tensor with this number was made: under the first name it had, else by the function that made it.
 
-    What no call here made is an input: of the module that it was first given to, or, as a parameter, of its own module.
+    Its role is the one that it has under any name. What no call here made is an input: of the module that it was first
+    given to, or, as a parameter, of its own module.
     """
-    first: Record | None = None
-    for record in records(trace):
-        if record.tensor.number != number or not record.materialised:
-            continue
-        if record.is_input and first is None:
-            return record
-        if record.name and not record.is_input:
-            return record
-        first = first or record
-    return first or given(trace, number)
+    found = [record for record in records(trace) if record.tensor.number == number and record.materialised]
+    if not found or found[0].is_input:
+        return found[0] if found else given(trace, number)
+    made = [record for record in found if not record.is_input]
+    first = next((record for record in made if record.name), made[0])
+    role = next((record.role for record in made if record.role), None)
+    return msgspec.structs.replace(first, tensor=msgspec.structs.replace(first.tensor, role=first.role or role))
 
 
 def given(trace: Trace, number: int) -> Record | None:

@@ -28,12 +28,18 @@ import msgspec
 if TYPE_CHECKING:
     from .records import Record, Scope
 
-__all__ = ["Call", "Stats", "TensorMeta", "Trace", "line_of", "part"]
+__all__ = ["ROLES", "Call", "Stats", "TensorMeta", "Trace", "line_of", "part"]
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Size = Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)]
 """Bounds that hold for what a file says; a `Size` is -1 where it is ragged."""
 Axis = Annotated[str, msgspec.Meta(max_length=100)]
+
+ROLES = (
+    "token_embedding", "position_embedding", "residual", "norm", "x", "q", "k", "v", "rotation", "scores", "weights",
+    "head_output", "concat", "attn_out", "ffn_hidden", "ffn_out", "logits", "loss",
+)  # fmt: skip
+"""What a tensor can do in a Transformer, in the order in which it comes by."""
 
 
 class Stats(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -172,10 +178,13 @@ class Trace(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     __contains__: ClassVar[None] = None
 
     def roles(self, role: str) -> list[Record]:
-        """The tensors that have this role, in the order the code comes by them; none if it is of no tensor."""
-        from .records import records
+        """The tensors that have this role, in the order the code comes by them; none if it is of no tensor.
 
-        return [record for record in records(self) if record.role == role]
+        `LookupFailed`, with the nearest, if there is no such role.
+        """
+        from .records import with_role
+
+        return with_role(self, role)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the trace as JSON Lines. The file is whole or not there: `FileError` if it cannot be written."""

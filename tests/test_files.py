@@ -1,6 +1,7 @@
 """Trace files: what is saved comes back, what is no trace is refused, and a failed write leaves things as they were."""
 
 import errno
+import json
 import os
 import signal
 import stat
@@ -590,3 +591,9 @@ def test_a_device_takes_anything() -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
 def test_a_device_that_is_full_is_refused() -> None:
     assert unwritten(Path("/dev/full")) == "/dev/full cannot be written: No space left on device"
+
+
+def test_what_a_terminal_would_obey_is_escaped_in_json_too() -> None:
+    text = "B \u009b31m \u202e 주의 \U000e0001"
+    assert encode(text) == rb'"B \u009b31m \u202e ' + "주의".encode() + rb' \udb40\udc01"'
+    assert json.loads(encode(text)) == text

@@ -290,3 +290,10 @@ def test_asking_whether_a_name_is_there_raises_nothing(trace: Trace) -> None:
     assert "weights" in scope
     assert "weight" not in scope
     assert scope.get("weight") is None
+
+
+def test_a_role_that_no_tensor_has_is_of_none_and_one_that_is_no_role_is_refused(trace: Trace) -> None:
+    assert trace.roles("logits") == []
+    with pytest.raises(LookupFailed) as error:
+        trace.roles("weight")
+    assert str(error.value) == "there is no role 'weight': did you mean weights?"

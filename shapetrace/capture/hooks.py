@@ -132,7 +132,7 @@ class HookRegistry:
         self.id = RemovableHandle(OrderedDict()).id  # torch counts them: no two hooks have the same
         self._find(model, "", (), False)
 
-    def _find(self, module: nn.Module, path: str, above: tuple[nn.Module, ...], inside_hooked: bool) -> None:
+    def _find(self, module: nn.Module, path: str, above: tuple[int, ...], inside_hooked: bool) -> None:
         """Note the paths of a module (a shared one has several) and of all in it, and the names of its tensors."""
         known = self.modules.get(module)
         if known is not None:
@@ -155,9 +155,9 @@ class HookRegistry:
             self.to_hook.add(module)
         children = module._modules
         if children:
-            above = (*above, module)
+            above = (*above, id(module))
             for name, child in children.items():
-                if child is not None and child not in above:
+                if child is not None and id(child) not in above:
                     self._find(child, f"{path}.{name}" if path else name, above, to_hook)
 
     def __enter__(self) -> HookRegistry:

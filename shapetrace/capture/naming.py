@@ -13,6 +13,7 @@ import msgspec
 import torch
 from torch import nn
 
+from ..errors import InputError
 from ..letters import is_of_input, is_unknown, names_in, sizes_in
 from ..passes.axes import is_varying, name_axes, unseen, without
 from ..passes.declared import as_declared
@@ -196,6 +197,8 @@ class Naming:
 
 def declared(axes: bool | str | None) -> dict[str, int]:
     """The sizes of letters that a user gives. `InputError` if it cannot be read."""
+    if axes is not None and not isinstance(axes, bool | str):
+        raise InputError(f"axes is True, False, or letters and their sizes as 'B=2 T=4', not {axes!r:.60}")
     return sizes_in(axes) if isinstance(axes, str) else {}
 
 

@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from ..letters import ROTATED, SUMS, TIED, letters_of_names
 
-__all__ = ["attribute", "letters_of", "rebuilt"]
+__all__ = ["attribute", "letters_of", "rebuilt", "undisputed"]
 
 OF_INPUT = frozenset("BTSP")
 
@@ -28,17 +28,33 @@ DEEPEST = 4
 
 def letters_of(model: nn.Module) -> dict[str, int]:
     """The axes that the configuration of a model sizes; of several sizes for one letter the first that stands in it."""
+    return sized(model)[0]
+
+
+def undisputed(model: nn.Module) -> dict[str, int]:
+    """Those of one size in all parts of it: which part runs, an encoder of images or the text, it does not tell."""
+    found, disputed = sized(model)
+    return {letter: size for letter, size in found.items() if letter not in disputed}
+
+
+def sized(model: nn.Module) -> tuple[dict[str, int], set[str]]:
+    """The letters, and those of which a part has another size."""
     found: dict[str, int] = {}
+    disputed = set[str]()
     is_whole = True
     for part in parts(attribute(model, "config")):
         fields = fields_of(part)
         is_whole = is_whole and ROTATED not in fields
         for name, letter in letters_of_names(fields).items():
-            if letter not in OF_INPUT and type(fields[name]) is int and fields[name] > 0:
-                found.setdefault(letter, fields[name])
+            size = fields[name]
+            if letter in OF_INPUT or type(size) is not int or size <= 0:
+                continue
+            if found.setdefault(letter, size) != size:
+                disputed.add(letter)
     if is_whole and {"C", "H"} <= found.keys() and found["C"] % found["H"] == 0:
         found.setdefault("D", found["C"] // found["H"])
-    return {letter: size for letter, size in found.items() if size != found.get(TIED.get(letter, ""))}
+        disputed |= {"D"} if disputed & {"C", "H"} else set()
+    return {letter: size for letter, size in found.items() if size != found.get(TIED.get(letter, ""))}, disputed
 
 
 def attribute(thing: object, name: str) -> Any:

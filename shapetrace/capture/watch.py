@@ -15,7 +15,7 @@ from ..schema import Trace
 from .compiled import CompiledFunctions
 from .hooks import HookRegistry
 from .modes import FunctionCalls, OpCalls
-from .rebuild import attribute, letters_of
+from .rebuild import attribute, undisputed
 from .recorder import Recorder, said
 from .stats import StatsRecorder
 from .unpacking import unpacking
@@ -93,7 +93,7 @@ class Watch:
             target=type(self.model).__name__,
             model=type(self.model).__name__,
             description=description if isinstance(description, str) else "",
-            sizes=letters_of(self.model),
+            sizes=undisputed(self.model),
             weightless=mode_of(self.model) is not None,
             torch=str(torch.__version__),
             error=None if error is None else said(error),

@@ -58,7 +58,7 @@ class Strange(msgspec.Struct, frozen=True):
 
 
 class ValuesDiff(msgspec.Struct, frozen=True):
-    """What two models make of the same inputs; false if that is the same.
+    """What two models make of the same inputs; false if that is the same, as far as it was compared, and it was.
 
     before, after   the headers of the traces, without their calls
     weights         what was done with the weights, in words
@@ -69,6 +69,8 @@ class ValuesDiff(msgspec.Struct, frozen=True):
     uncompared      how many correspond and cannot be compared: steps of other shapes, numbers against booleans
     alone           what stands on one side only between the first that diverges and the last same one before it
     strange         where NaN and inf start, before and after
+    lone            what a model returns and no value was compared with, before and after
+    is_compared     whether anything that a model returns was
     """
 
     before: Trace
@@ -81,6 +83,8 @@ class ValuesDiff(msgspec.Struct, frozen=True):
     uncompared: int = 0
     alone: tuple[tuple[Record | None, Record | None], ...] = ()
     strange: tuple[Strange, Strange] = (Strange(), Strange())
+    lone: tuple[tuple[Record, ...], tuple[Record, ...]] = ((), ())
+    is_compared: bool = True
 
     @property
     def first(self) -> Divergence | None:
@@ -88,7 +92,7 @@ class ValuesDiff(msgspec.Struct, frozen=True):
         return self.diverging[0] if self.diverging else None
 
     def __bool__(self) -> bool:
-        return bool(self.diverging)
+        return bool(self.diverging) or not self.is_compared
 
     def __str__(self) -> str:
         from ..renderers import values

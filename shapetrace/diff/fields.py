@@ -35,7 +35,8 @@ EXACT = ("stride", "contiguity", "memory")
 
 
 def chosen(only: Collection[str], ignore: Collection[str], *, exact: bool) -> frozenset[str]:
-    """The fields to compare. `ShapetraceError` for one that is not there, or that only `exact` compares."""
+    """The fields to compare. `ShapetraceError` for one that is not there, or that only `exact` compares, or if none is
+    left."""
     known = (*ALWAYS, *EXACT)
     for word in (*only, *ignore):
         if word not in known:
@@ -47,7 +48,10 @@ def chosen(only: Collection[str], ignore: Collection[str], *, exact: bool) -> fr
             f"{' and '.join(wrong)}: only an exact comparison looks at that; add --exact (exact=True)"
         )
     compared = {*ALWAYS, *(EXACT if exact else ())}
-    return frozenset((compared & set(only) if only else compared) - set(ignore))
+    left = frozenset((compared & set(only) if only else compared) - set(ignore))
+    if not left:
+        raise ShapetraceError("nothing is left to compare: every field is ignored")
+    return left
 
 
 def refuse(before: Trace, after: Trace) -> None:

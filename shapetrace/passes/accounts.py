@@ -71,7 +71,8 @@ class Account(msgspec.Struct, frozen=True, gc=False):
     inputs       of a module, or of a call that failed: what its caller calls them
     steps        of the results, as this call alone accounts for
     statements   of the results, as the whole statement accounts for: in `c = x.transpose(0, 1).contiguous().view(8)`
-                 the view is a step, the copy is what `c` cost
+                 the view is a step, the copy is what `c` cost; a statement with a role inside (in `(w @ v).mT` the
+                 product is the head output) begins again after that
     written      of the inputs that were changed in place
     returned     of a module: what its own forward calls the results, where it gave them names
     inside       of a module: of its results, as the statements of its own forward account for

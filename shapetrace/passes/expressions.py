@@ -137,7 +137,13 @@ def unpacked(call: Call) -> list[str]:
 
 
 def bare(index: str) -> str:
-    return index.removeprefix("(").removesuffix(")")
+    """An index without the brackets of a tuple: "(:, 0)" is ":, 0"."""
+    depth = 0
+    for at, letter in enumerate(index):
+        depth += (letter in "([") - (letter in ")]")
+        if depth == 0:
+            return index[1:-1] if letter == ")" and at == len(index) - 1 else index
+    return index
 
 
 def called(name: str, positional: list[Label], keywords: list[str], on_tensor: bool) -> str:
@@ -153,15 +159,18 @@ def called(name: str, positional: list[Label], keywords: list[str], on_tensor: b
 
 def arguments(call: Call, labels: Mapping[str, Label]) -> tuple[list[Label], list[str]]:
     """What a function was given, in order, and its keywords as code. What says nothing is left out: `dtype=None`."""
-    parts: dict[str, list[str]] = {}
+    parts: dict[str, dict[str, str]] = {}
     whole: dict[str, Label] = {}
     for key, label in (*labels.items(), *((key, Label(text)) for key, text in call.literals.items())):
-        top, bracket, _ = key.partition("[")
+        top, bracket, place = key.partition("[")
         if bracket:
-            parts.setdefault(top, []).append(label.text)
+            parts.setdefault(top, {})[place] = label.text
         else:
             whole[top] = label
-    whole.update((top, Label(f"[{', '.join(texts)}]")) for top, texts in parts.items())
+    start, end = "()" if plain_name(call) in ("__getitem__", "__setitem__") else "[]"
+    for top, texts in parts.items():
+        inside = ", ".join(texts[place] for place in sorted(texts, key=lambda place: (len(place), place)))
+        whole[top] = Label(f"{start}{inside}{end}")
     positions = sorted((top for top in whole if top.isdigit()), key=int)
     said = (top for top in whole if not top.isdigit() and not top.startswith("_") and whole[top].text not in SILENT)
     return [whole[top] for top in positions], [f"{top}={whole[top].text}" for top in said]

@@ -1,11 +1,14 @@
 """Sibling modules of equal form, to be shown once: the twelve blocks of a GPT.
 
 Two calls have equal form if they and all that ran inside of them are equal but for the index in the module's path:
-class, names, shapes, axes, roles, dtypes, strides, literals, which tensor goes where, and whether there is NaN or inf.
+class, names, shapes, axes, roles, dtypes, strides, literals but the numbers of an index, which tensor goes where, and
+whether there is NaN or inf.
 Forms are numbered bottom-up, so each call is looked at once.
 """
 
 from __future__ import annotations
+
+import re
 
 import msgspec
 
@@ -97,7 +100,7 @@ class Forms:
         inputs = tuple((key, tensor_form(call, tensor)) for key, tensor in call.inputs.items())
         outputs = tuple((key, tensor_form(call, tensor), sharing(call, tensor)) for key, tensor in call.outputs.items())
         written = tuple(key for key, tensor in call.inputs.items() if tensor.number in call.written)
-        literals = tuple(call.literals.items())
+        literals = tuple((key, text_form(call, text)) for key, text in call.literals.items())
         said = call.kind, call.name, tuple(call.variables.items()), literals, call.note, call.error, call.role
         unmade = tuple((role, tensor_form(call, tensor)) for role, tensor in call.unmade.items())
         return said, inputs, outputs, unmade, written, inside
@@ -121,6 +124,15 @@ def flows(calls: tuple[Call, ...], stops: list[int]) -> list[tuple[object, ...]]
         latest.update((tensor.number, index) for tensor in call.outputs.values() if tensor.number is not None)
         running.append(index)
     return found
+
+
+def text_form(call: Call, text: str) -> str:
+    """An argument that is no tensor; an index without its numbers: a block may have a place of its own in a state."""
+    return NUMBER.sub("0", text) if call.name in INDEXING else text
+
+
+INDEXING = frozenset({"__getitem__", "__setitem__", "select"})
+NUMBER = re.compile(r"\d+")
 
 
 def tensor_form(call: Call, tensor: TensorMeta) -> object:

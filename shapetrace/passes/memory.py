@@ -40,7 +40,8 @@ class Scope(msgspec.Struct):
     """How the tensors in the forward of one module came about.
 
     bases       number of a view -> what the tensor is called that owns the memory
-    steps       number of a result that has no name -> its account; emptied where a statement ends, in an assignment
+    steps       number of a result with neither name nor role, of which there is nothing to see -> its account; emptied
+                where a statement ends, in an assignment
     statements  number of a result -> the account of the last statement that it comes of
     """
 
@@ -139,7 +140,9 @@ class Ledger:
             whole = step if before.kind == "view" and step.kind == "view" else before
         scope.statements[tensor.number] = whole
         is_other = source is None or source.number != tensor.number
-        if call.kind == "function" and not call.variables and (is_other or tensor.number in scope.steps):
+        if tensor.role is not None:
+            scope.steps.pop(tensor.number, None)
+        elif call.kind == "function" and not call.variables and (is_other or tensor.number in scope.steps):
             scope.steps[tensor.number] = whole
         return step, whole
 

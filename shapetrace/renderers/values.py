@@ -12,6 +12,7 @@ from ..diff.divergence import Apart, Divergence, Extreme, ValuesDiff
 from ..passes.expressions import SIGNS
 from ..records import Record
 from ..schema import line_of
+from ..schema import part as part_of
 from .cells import axes, cut, escape, line, sizes, width_of, wrap
 from .output import output
 from .style import Style
@@ -44,7 +45,8 @@ def body(found: ValuesDiff, style: Style) -> Iterator[Text]:
             yield Text(f"{sign}   {part}", "bold red")
         for text in [*measured(first), *beside(found)]:
             yield from (Text(f"      {part}") for part in wrap(text, style.columns - 6))
-    yield from (Text(f"    {text}", "yellow") for text in strange(found))
+    for text in [*strange(found), *lone(found)]:
+        yield from (Text(f"    {part}", "yellow") for part in wrap(text, style.columns - 4))
     later = found.diverging[1:]
     if later:
         yield Text("    after it")
@@ -148,6 +150,19 @@ def strange(found: ValuesDiff) -> Iterator[str]:
                 yield escape(f"{word} starts {side} at {called(record)}{written(record)}")
 
 
+def lone(found: ValuesDiff) -> Iterator[str]:
+    for word, records in zip(("before", "after"), found.lone, strict=True):
+        if records:
+            names = [f"{returned(record)} {shape(record)}" for record in records[:3]]
+            more = f" and {len(records) - 3} more" if len(records) > 3 else ""
+            yield escape(f"returned {word}, and compared with nothing: {', '.join(names)}{more}")
+
+
+def returned(record: Record) -> str:
+    """What a model gives, by its place in that: "output", "output[1]", "output.loss"."""
+    return part_of("output", record.key)
+
+
 def written(record: Record) -> str:
     """Of a tensor that was there before what wrote into it, and where."""
     if not record.is_changed:
@@ -157,7 +172,7 @@ def written(record: Record) -> str:
 
 
 def total(found: ValuesDiff) -> str:
-    counts = [(len(found.diverging), "diverge"), (len(found.within), "differ without effect")]
+    counts = [(len(found.diverging), "diverge"), (len(found.within), "differ without effect beyond the tolerance")]
     said = [f"{count} {word}" for count, word in counts if count]
     uncompared = [f"{found.uncompared} not comparable"] if found.uncompared else []
     return " · ".join([*said, f"{found.same} same", *uncompared])

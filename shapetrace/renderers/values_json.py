@@ -10,13 +10,14 @@
                    "absolute": {"difference": 1.5, "index": [0, 0, 1, 0], "before": 0.5, "after": 2.0},
                    "relative": {…}}}, …],
      "within": […], "alone": [[{…}, null], …],
-     "strange": [{"nan": null, "inf": {…}}, {…}]}
+     "strange": [{"nan": null, "inf": {…}}, {…}], "lone": [[], [{…}]]}
 
 "diverging" has all tensors that diverge, in the order of before: the first is where the models part. "apart" is null if
 their shapes differ, its "relative" if before is 0 wherever they differ; what is not finite in it is written as text:
 "nan", "inf", "-inf". "within" are tensors that differ and of which only what is the same is made, "alone" what stands
 on one side only between the first that diverges and the last same one before it, "strange" where NaN and inf are first
-met, before and after. "same" and "uncompared" are numbers of tensors.
+met, before and after, "lone" what the models return and no value was compared with. "same" and "uncompared" are numbers
+of tensors.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ def values_json(found: ValuesDiff) -> str:
             "within": [told(each) for each in found.within],
             "alone": [(side(one), side(other)) for one, other in found.alone],
             "strange": [{"nan": side(each.nan), "inf": side(each.inf)} for each in found.strange],
+            "lone": [[side(record) for record in records] for records in found.lone],
         }
     ).decode()
 

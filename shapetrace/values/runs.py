@@ -112,6 +112,7 @@ class Runs:
         apart_ = [(a, out) for (a, _), out in sorted(self.outcomes.items()) if isinstance(out, Divergence)]
         diverging = [(a, out) for a, out in apart_ if a not in vain]
         within = (out for a, out in apart_ if a in vain)
+        lone, is_compared = self.returned()
         return ValuesDiff(
             msgspec.structs.replace(self.before, calls=()),
             msgspec.structs.replace(self.after, calls=()),
@@ -123,7 +124,31 @@ class Runs:
             sum(out is None for out in self.outcomes.values()),
             tuple(self.alone(diverging[0][0])) if diverging else (),
             (self.strange[0], self.strange[1]),
+            lone,
+            is_compared,
         )
+
+    def returned(self) -> tuple[tuple[tuple[Record, ...], tuple[Record, ...]], bool]:
+        """What the models return of which no value was compared, or that only one of them returns; and whether any was.
+
+        A tensor may have been compared where it was made. Keys tell what only one returns if the models share some.
+        """
+        compared = [pair for pair, out in self.outcomes.items() if out is not None]
+        given = returned(self.ours), returned(self.theirs)
+        lone: list[tuple[Record, ...]] = []
+        for side, known in enumerate((self.ours, self.theirs)):
+            values = {known[pair[side]].tensor.number for pair in compared}
+            others = {record.key for record in given[1 - side]}
+            is_alike = not others or not others.isdisjoint(record.key for record in given[side])
+            lone.append(
+                tuple(
+                    record
+                    for record in given[side]
+                    if record.tensor.number not in values or (is_alike and record.key not in others)
+                )
+            )
+        is_compared = all(len(one) < len(whole) for one, whole in zip(lone, given, strict=True) if whole)
+        return (lone[0], lone[1]), is_compared
 
     def alone(self, first: int) -> Iterator[tuple[Record | None, Record | None]]:
         """What has no counterpart: of what the first that diverges is made of, or just before it."""
@@ -174,6 +199,11 @@ def named(found: list[Divergence]) -> list[Divergence]:
 def results(trace: Trace) -> list[Record]:
     """What calls gave or changed, in the order in which they ended."""
     return [record for record in records_and_writes(trace) if not record.is_input and record.materialised]
+
+
+def returned(results: list[Record]) -> list[Record]:
+    """Those that the model itself returns."""
+    return [record for record in results if record.call.kind == "module" and record.call.path == ""]
 
 
 def must_agree(one: Record, other: Record) -> bool:

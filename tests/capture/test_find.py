@@ -248,3 +248,18 @@ def test_without_functions_a_tensor_is_what_a_module_gave() -> None:
         logits = model(torch.zeros(2, 5, 4))
     assert place(tap.find(logits)) == ("", "head", "Linear")
     assert tap.find(model.attention.kept["scores"]) is None
+
+
+def test_a_tensor_has_its_role_under_whichever_name_it_was_made() -> None:
+    class Attends(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            weights = (x @ x.transpose(1, 2)).softmax(-1)
+            self.weights = dropped = nn.functional.dropout(weights, 0.1, training=False)
+            return dropped @ x
+
+    model = Attends()
+    with shapetrace.attach(model) as tap:
+        model(torch.zeros(2, 5, 4))
+    found = tap.find(model.weights)
+    assert found is not None
+    assert (*place(found), found.role) == ("", "weights", "softmax", "weights")

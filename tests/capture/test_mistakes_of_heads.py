@@ -111,7 +111,7 @@ MISTAKES = {
     "keys by length": Mistake(
         not_transposed,
         "matmul runs over dim -3 of both, where the heads are to be: 4 in q [B=2, 4, T=6, 4] met T=6 in k.mT "
-        "[B=2, T=6, 4, 4]; is a transpose(1, 2) of one of them missing?",
+        "[B=2, T=6, 4, 4]; the heads are dim 1 of q, dim 3 of k.mT: is a transpose(1, 2) missing?",
     ),
     "all dims turned": Mistake(
         all_turned,

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 import shapetrace
 import shapetrace.capture.copied
 from shapetrace import Trace
+from shapetrace.errors import InputError
 from shapetrace.models.gpt import gpt
 
 
@@ -366,3 +367,9 @@ def test_names_stay_in_the_file(tmp_path: Path) -> None:
     loaded = shapetrace.load(tmp_path / "gpt.jsonl")
     assert loaded == trace
     assert loaded["blocks.0.attention"]["q"].axes == ("B", "H", "T", "D")
+
+
+def test_axes_are_words_or_whether_there_are_any() -> None:
+    with pytest.raises(InputError) as error:
+        shapetrace.trace(nn.Linear(2, 2), torch.zeros(1, 2), axes={"C": 2})
+    assert str(error.value) == "axes is True, False, or letters and their sizes as 'B=2 T=4', not {'C': 2}"

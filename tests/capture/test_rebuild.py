@@ -177,3 +177,22 @@ def test_a_model_that_was_changed_after_it_was_built_has_no_wrong_letter() -> No
     model.hidden = nn.Linear(8, 16)  # as wide as the vocabulary, and no F any more
     trace = shapetrace.trace(model, torch.zeros(2, 4, dtype=torch.long))
     assert trace.calls[0].outputs[""].axes == ("B", "T", 16)
+
+
+class Reads(nn.Module):
+    """Has a configuration of two parts, of which one runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        eyes, words = SimpleNamespace(d_model=6, n_layers=3), SimpleNamespace(d_model=8, n_layers=3)
+        self.config = SimpleNamespace(eyes=eyes, words=words)
+        self.eyes, self.token = nn.Linear(6, 6), nn.Embedding(16, 8)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.token(ids)
+
+
+def test_a_size_that_parts_of_a_configuration_have_otherwise_is_that_of_the_part_that_runs_or_none() -> None:
+    ids = torch.zeros(2, 5, dtype=torch.long)
+    assert shapetrace.trace(Reads(), ids, axes=False).sizes == {"L": 3}
+    assert shapetrace.trace(Reads(), ids).sizes.get("C") in (8, None)

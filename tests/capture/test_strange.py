@@ -195,3 +195,21 @@ def test_contiguity_is_as_torch_decides_it() -> None:
         for stride in itertools.product((0, 1, 2, 4), repeat=3):
             tensor = torch.empty(64).as_strided(shape, stride)
             assert seen(tensor).is_contiguous == tensor.is_contiguous(), (shape, stride)
+
+
+def test_modules_that_compare_in_a_way_of_their_own_are_told_apart_as_objects() -> None:
+    class Compared(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(2, 2)
+
+        __hash__ = nn.Module.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            raise AssertionError("nobody asked")
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.linear(x)
+
+    trace = shapetrace.trace(nn.Sequential(Compared(), Compared()), torch.zeros(1, 2))
+    assert [call.path for call in trace.calls if call.kind == "module"] == ["", "0", "0.linear", "1", "1.linear"]

@@ -115,6 +115,23 @@ def test_blocks_whose_axes_or_roles_differ_are_no_run(changes: dict[str, object]
     assert fold(blocks(*(Call("function", "", "mul", 2, **{place: {"x": t}}) for t in (tensor, other)))) == {}
 
 
+class Keeps(nn.Module):
+    """Has a place of its own in a state."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__()
+        self.place = place
+
+    def forward(self, state: Tensor) -> Tensor:
+        state[:, self.place] = state[:, self.place] + 1
+        return state
+
+
+def test_blocks_with_places_of_their_own_in_a_state_are_a_run() -> None:
+    trace = shapetrace.trace(Blocks(Keeps(0), Keeps(1), Keeps(2)), torch.zeros(2, 4))
+    assert runs(trace) == ["×3: blocks.0 … blocks.2 are identical"]
+
+
 def test_blocks_that_do_something_else_are_no_run() -> None:
     calls = [
         Call("module", f"blocks.{layer}", "Block", 1, role=role) for layer, role in enumerate(["pre-LN block", None])

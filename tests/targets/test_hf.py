@@ -170,6 +170,12 @@ def test_weights_are_made_where_they_are_wanted() -> None:
             ("n=2",),
             "gpt: --set changes a field of a configuration: it is for hf:…, timm:… and torchvision:…",
         ),
+        (
+            "hf:meta-llama/Llama-3.1-8B",
+            (),
+            "hf:meta-llama/Llama-3.1-8B: meta-llama/Llama-3.1-8B cannot be read: No such file or directory; "
+            "nothing is fetched: give a type, or the path of a config.json",
+        ),
         ("hf:lost/config.json", (), "hf:lost/config.json: lost/config.json cannot be read: No such file or directory"),
     ],
 )
@@ -186,6 +192,10 @@ def test_what_is_not_there_is_said_with_what_is(target: str, changes: tuple[str,
         (
             '{"model_type": "gpt2", "num_labels": 1000000000000}',
             "is no configuration of a model: num_labels is beyond 1000000",
+        ),
+        (
+            '{"model_type": "llama", "num_hidden_layers": 1000000000}',
+            "is no configuration of a model: num_hidden_layers is beyond 10000",
         ),
         (
             '{"model_type": "gpt2", "a": [{"n_embd": 99999999999999999999}]}',

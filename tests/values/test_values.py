@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+import shapetrace
 from shapetrace import ShapetraceError, ValuesDiff, compare_values
 from shapetrace.models.gpt import gpt
 from shapetrace.renderers import Style, values
@@ -86,7 +88,7 @@ def test_steps_that_differ_and_come_to_the_same_are_no_divergence() -> None:
     found = compare_values(Net(), Split(), X)
     assert not found
     assert [(each.before.name, each.after.name) for each in found.within] == [("wide", "wide")]
-    assert text(found).splitlines()[-1] == "1 differ without effect · 2 same"
+    assert text(found).splitlines()[-1] == "1 differ without effect beyond the tolerance · 2 same"
 
 
 class Heads(nn.Module):
@@ -261,3 +263,40 @@ def test_a_model_that_runs_otherwise_each_time_is_refused() -> None:
     with pytest.raises(ShapetraceError) as error:
         compare_values(Restless(), Net(), X)
     assert str(error.value).startswith("Restless gave 2 tensors in one run and ")
+
+
+class Gives(nn.Module):
+    """Gives y in the way that it is made with."""
+
+    def __init__(self, way: Callable[[Tensor], object]) -> None:
+        super().__init__()
+        self.way = way
+
+    def forward(self, x: Tensor) -> object:
+        y = x * 2
+        return self.way(y)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_different", "said"),
+    [
+        (lambda y: y, lambda y: None, True, "before: output [B,3]"),
+        (lambda y: y, lambda y: [y, y + 1], False, "after: output[1] [B,3]"),
+        (lambda y: {"a": y, "b": y}, lambda y: {"a": y}, False, "before: output.b [B,3]"),
+        (lambda y: y, lambda y: y.to_sparse(), True, "after: output [B,3]"),
+    ],
+)
+def test_what_a_model_returns_and_is_compared_with_nothing_is_told(
+    one: Callable[[Tensor], object], other: Callable[[Tensor], object], is_different: bool, said: str
+) -> None:
+    found = compare_values(Gives(one), Gives(other), X)
+    assert bool(found) == is_different
+    side, what = said.split(": ")
+    assert f"returned {side}, and compared with nothing: {what}" in text(found)
+
+
+def test_a_field_must_be_left_to_compare() -> None:
+    trace = shapetrace.trace(Net(), X)
+    with pytest.raises(ShapetraceError) as error:
+        shapetrace.compare(trace, trace, only=["shape"], ignore=["shape"])
+    assert str(error.value) == "nothing is left to compare: every field is ignored"

@@ -20,12 +20,13 @@ NO_PAIRS = frozenset("matmul __matmul__ __rmatmul__ bmm scaled_dot_product_atten
 
 def broadcast(fault: Fault) -> str | None:
     """Dims line up from the last one on; each pair must be equal, or one of them 1."""
-    if fault.name in NO_PAIRS or fault.numbers(MISMATCH) is None:
+    sizes = fault.numbers(MISMATCH)
+    if fault.name in NO_PAIRS or sizes is None:
         return None
     given = list(fault.given.values())
     for a, b in combinations(given, 2):
         back = clash(a.shape, b.shape)
-        if back:
+        if back and {a.shape[-back], b.shape[-back]} == set(sizes[:2]):
             met = (
                 f"{fault.name} lines dims up from the last: {a.dim(-back)} of {a} met {b.dim(-back)} of {b}; "
                 "they must be equal, or one of them 1"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ...schema import Call
 from .fault import Fault, Given, listed, modules
 
 __all__ = ["attention", "attention_batch", "channels", "conv_dims", "kernel", "norm", "norm_channels"]
@@ -41,12 +40,25 @@ def channels(fault: Fault) -> str | None:
     if x.shape[at] != got:
         return None
     said = f"{fault.name} takes {wanted} channels in dim {at}, and {x} has {x.dim(at)} there"
+    if x.shape[-1] == wanted and at == 0:
+        return f"{said}{without_batch(x, weight)}"
     if x.shape[-1] == wanted:
-        turn = "transpose(1, 2)" if len(x.shape) == 3 else f"movedim(-1, {at})"
+        turn = "transpose(1, 2)" if len(x.shape) == 3 else "movedim(-1, 1)"
         return f"{said}; its channels are last, {x.dim(-1)}: {x.code}.{turn} puts them there"
     if wanted == 1 and at == 0:
-        return f"{said}, without a batch: {x.code}.unsqueeze(1) makes of it a batch of images with one channel"
+        return f"{said}, without a batch: {x.code}.unsqueeze(1) makes of it a batch with one channel"
     return f"{said}: make it with in_channels={got}, or give it {wanted}"
+
+
+def without_batch(x: Given, weight: Given) -> str:
+    """Of channels in the last dim of what is taken for one without a batch, and may be a batch of rows."""
+    turned = f"{x.code}.movedim(-1, 0) puts its channels there, {x.dim(-1)}"
+    rows = f"{x.code}.unsqueeze(-1) has {x.dim(-1)} in dim 1, as channels of length 1"
+    has_rows = len(x.shape) == 2 and weight.shape[-1] == 1
+    if x.axis(0) == "B":
+        return f"; {rows}" if has_rows else ""
+    said = f"; if dim 0, {x.dim(0)}, is no batch, {turned}"
+    return f"{said}; if it is one, {rows}" if has_rows else said
 
 
 def conv_dims(fault: Fault) -> str | None:
@@ -93,15 +105,18 @@ def attention(fault: Fault) -> str | None:
     if "embedding dimension" in fault.text and width is not None and q.shape[-1] != width:
         return f"the attention was made with embed_dim={width}, and {q} has {q.dim(-1)} in its last dim"
     padding, mask = fault.tensor("key_padding_mask"), fault.tensor("attn_mask")
-    here = f"{q.dim(1)} as batch and {q.dim(0)} as length, as without batch_first=True"
     if "key_padd" in fault.text and padding is not None and len(padding.shape) == 2:
         wanted = (k.shape[1], k.shape[0])
         if padding.shape == wanted:
             return None
         said = f"a padding mask is [{k.dim(1)}, {k.dim(0)}], batch by keys, not {padding}"
-        return f"{said}: the attention reads {here}" if padding.shape == wanted[::-1] else said
+        if padding.shape != wanted[::-1]:
+            return said
+        if batch_first(fault, q) is not False:
+            return f"{said}, whose dims are the other way round"
+        return f"{said}: the attention reads {q.dim(1)} as batch and {q.dim(0)} as length, as without batch_first=True"
     if "2D attn_mask" in fault.text and mask is not None:
-        return masked(q, k, mask)
+        return masked(fault, q, k, mask)
     heads = fault.whole(4, "num_heads")
     if "3D attn_mask" in fault.text and mask is not None and heads:
         sizes = f"[{q.dim(1)} times {heads} heads = {q.shape[1] * heads}, {q.dim(0)}, {k.dim(0)}]"
@@ -111,8 +126,15 @@ def attention(fault: Fault) -> str | None:
     return None
 
 
-def module_around(fault: Fault) -> Call:
-    return fault.trace.calls[modules(fault.trace, fault.index)[-1]]
+def batch_first(fault: Fault, query: Given) -> bool | None:
+    """Whether the module of attention was made so: then it turns its query. None if its query came another way."""
+    own = {tensor.number for tensor in fault.trace.calls[modules(fault.trace, fault.index)[-1]].inputs.values()}
+    if query.tensor.number in own:
+        return False
+    index = fault.maker(query.tensor)
+    call = None if index is None else fault.trace.calls[index]
+    is_turned = call is not None and call.name == "transpose" and call.inputs["0"].number in own
+    return True if is_turned else None
 
 
 def attention_batch(fault: Fault) -> str | None:
@@ -121,8 +143,10 @@ def attention_batch(fault: Fault) -> str | None:
     q, k = outer.get("0"), outer.get("1")
     if q is None or k is None or not len(q.shape) == len(k.shape) == 3 or q.shape[1] == k.shape[1]:
         return None
-    own = {tensor.number: key for key, tensor in module_around(fault).inputs.items()}
-    if q.tensor.number not in own:
+    is_first = batch_first(fault, q)
+    if is_first is None:
+        return f"the attention takes dim 1 as batch: {q.dim(1)} of {q} met {k.dim(1)} of {k}"
+    if is_first:
         query, key = (f"[{x.dim(1)}, {x.dim(0)}, {x.dim(2)}]" for x in (q, k))
         said = f"the attention takes dim 0 as batch, as batch_first=True has it: {q.dim(1)} of the query {query}"
         said = f"{said} met {k.dim(1)} of the key {key}"
@@ -131,11 +155,11 @@ def attention_batch(fault: Fault) -> str | None:
     return f"{said}; is batch_first=True meant?" if q.shape[0] == k.shape[0] else said
 
 
-def masked(q: Given, k: Given, mask: Given) -> str | None:
+def masked(fault: Fault, q: Given, k: Given, mask: Given) -> str | None:
     wanted = (q.shape[0], k.shape[0])
     if mask.shape == wanted:
         return None
     said = f"a mask of attention is [{q.dim(0)}, {k.dim(0)}], queries by keys, not {mask}"
-    if mask.shape == (q.shape[1], k.shape[1]):
+    if mask.shape == (q.shape[1], k.shape[1]) and batch_first(fault, q) is False:
         return f"{said}: the attention takes {q.dim(0)} as length and {q.dim(1)} as batch; is batch_first=True meant?"
     return said

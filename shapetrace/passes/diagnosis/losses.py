@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .fault import Fault
 
-__all__ = ["class_range", "classes", "same_size"]
+__all__ = ["class_range", "classes", "of_pairs", "same_size"]
 
 
 def classes(fault: Fault) -> str | None:
@@ -51,6 +51,16 @@ def class_range(fault: Fault) -> str | None:
         f"{target} holds the class {found[0]}, and {logits} has {logits.dim(dim)} classes, 0 to {last}: "
         f"a target to leave out is ignore_index={ignored}"
     )
+
+
+def of_pairs(fault: Fault) -> str | None:
+    """`cosine_embedding_loss`: two rows are one pair, and a pair has one target."""
+    x, y, target = fault.tensor("0", "input1"), fault.tensor("1", "input2"), fault.tensor("2", "target")
+    if fault.name != "cosine_embedding_loss" or x is None or y is None or target is None:
+        return None
+    if x.shape != y.shape or len(x.shape) != 2 or len(target.shape) != 1 or x.shape[0] == target.shape[0]:
+        return None
+    return f"{fault.name} has a target for each row: {x.dim(0)} rows of {x} met {target.dim(0)} of {target}"
 
 
 def same_size(fault: Fault) -> str | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from .broadcasting import clash
 from .fault import Fault, Given, listed
 
-__all__ = ["batches", "einsum", "linear", "matmul", "pair"]
+__all__ = ["are_grouped", "batches", "einsum", "linear", "matmul", "may_group", "pair"]
 
 PRODUCTS = frozenset(
     "matmul __matmul__ __rmatmul__ mm bmm mv addmm baddbmm addbmm scaled_dot_product_attention".split()
@@ -73,6 +74,8 @@ def matmul(fault: Fault) -> str | None:
         f"{fault.name} sums over the last dim of {a} and dim {inner} of {b}: "
         f"{a.dim(-1)} met {b.dim(inner)}, and they must be equal"
     )
+    if clash(a.shape[:-2], b.shape[:-2]):
+        return said
     if len(b.shape) > 1 and b.shape[-1] == a.shape[-1]:
         return f"{said}; {transposed(b)} has {b.dim(-1)} there"
     if len(a.shape) > 1 and a.shape[-2] == b.shape[inner]:
@@ -97,13 +100,23 @@ def batches(fault: Fault) -> str | None:
     for back in range(3, min(len(a.shape), len(b.shape)) + 1):
         one, other = a.shape[-back], b.shape[-back]
         is_broadcast = 1 in (one, other) and fault.name not in ("bmm", "baddbmm")
-        if one != other and not is_broadcast:
+        is_shared = back == 3 and may_group(fault)
+        if one != other and not is_broadcast and not (is_shared and are_grouped(fault, one, other)):
+            met = f"{fault.name} runs over dim -{back} of both: {a.dim(-back)} in {a} met {b.dim(-back)} in {b}"
+            if is_shared:
+                return f"{met}; with enable_gqa=True the second must divide the first"
             extra = "" if fault.name in ("bmm", "baddbmm") else ", or one of them 1"
-            return (
-                f"{fault.name} runs over dim -{back} of both: {a.dim(-back)} in {a} met {b.dim(-back)} in {b}; "
-                f"they must be equal{extra}"
-            )
+            return f"{met}; they must be equal{extra}"
     return None
+
+
+def may_group(fault: Fault) -> bool:
+    """Whether keys and values may be fewer than queries."""
+    return fault.call.literals.get("enable_gqa") == "True"
+
+
+def are_grouped(fault: Fault, queries: int, keys: int) -> bool:
+    return may_group(fault) and keys > 0 and queries % keys == 0
 
 
 def einsum(fault: Fault) -> str | None:

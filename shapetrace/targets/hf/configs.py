@@ -15,7 +15,7 @@ import msgspec
 
 from ...capture.rebuild import attribute
 from ...errors import TargetError
-from ...letters import MODEL_AXES, PART_AXES, letters_of_names
+from ...letters import FIELDS, MODEL_AXES, PART_AXES, letters_of_names
 from ..options import literal
 from ..place import hint
 from ..tensors import first_line
@@ -103,7 +103,8 @@ def read(target: str, file: Path) -> dict[str, Any]:
     try:
         found = json.loads(file.read_bytes())
     except OSError as error:
-        raise TargetError(f"{target}: {file} cannot be read: {error.strerror}") from None
+        hint = "" if file.suffix == ".json" else "; nothing is fetched: give a type, or the path of a config.json"
+        raise TargetError(f"{target}: {file} cannot be read: {error.strerror}{hint}") from None
     except (ValueError, RecursionError) as error:
         raise TargetError(f"{target}: {file} is no JSON: {first_line(error)}") from None
     if not isinstance(found, dict) or not isinstance(found.get("model_type"), str):
@@ -116,8 +117,8 @@ def read(target: str, file: Path) -> dict[str, Any]:
 
 
 MOST_OF_ANY = 2**62
-MOST_OF = {"num_labels": 10**6}
-"""What a number in a file may be; of labels transformers makes a table, however many there are."""
+MOST_OF = {"num_labels": 10**6, **dict.fromkeys(FIELDS["L"].split(), 10**4)}
+"""What a number in a file may be: of labels transformers makes a table, of layers modules, however many there are."""
 
 
 def numbers_in(value: Any, name: str = "") -> Iterator[tuple[str, int]]:
