@@ -39,7 +39,7 @@ def settled(trace: Trace, axes: AxesOf, declared: Mapping[str, int]) -> dict[str
     unknown = [letter for letter in trace.sizes if is_unknown(letter)]
     if not unknown:
         return {}
-    weights = [axes(*place) for place in tensors(trace, lambda tensor: tensor.role == "weights")]
+    weights = list(by_lengths(trace, axes))
     found = lengths(weights)
     along = of_convolutions(trace, axes)
     for told in (
@@ -63,6 +63,20 @@ def agreeing(told: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str
     if any(found.get(letter, name) != name for letter, name in told.items()):
         return {}
     return {letter: name for letter, name in told.items() if name not in found.values()}
+
+
+def by_lengths(trace: Trace, axes: AxesOf) -> Iterator[Axes]:
+    """The axes of weights that end with the two lengths, [B, H, T, S]: turned, if keys have the axis before the last
+    only. If they have both, and then a width, that is the batch: each sequence attends with one query, [B, S]."""
+    keys = [axes(*place) for place in tensors(trace, lambda tensor: tensor.role in ("k", "v"))]
+    keys = keys or [axes(*place) for place in given(trace)]
+    for place in tensors(trace, lambda tensor: tensor.role == "weights"):
+        each = axes(*place)
+        if len(each) < 2 or each[-2] == each[-1]:
+            yield each
+        elif not any({*each[-2:]} <= {*key[:-1]} for key in keys):
+            is_turned = any(each[-2] in key for key in keys) and not any(each[-1] in key for key in keys)
+            yield (*each[:-2], each[-1], each[-2]) if is_turned else each
 
 
 def lengths(weights: list[Axes]) -> dict[str, str]:

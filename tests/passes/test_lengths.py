@@ -39,6 +39,16 @@ def embedded(function: Callable[..., Any], *parts: nn.Module) -> Model:
     return Model(function, nn.Embedding(9, 8), *parts)
 
 
+def weighted(history: Tensor, one: Tensor) -> Tensor:
+    """The weights of each history are [B, T]."""
+    weights = torch.einsum("btd,bd->bt", history, one).softmax(-1)
+    return torch.einsum("bt,btd->bd", weights, history)
+
+
+def one_attends(table: nn.Module, history: Tensor, one: Tensor) -> Tensor:
+    return weighted(table(history), table(one))
+
+
 X = torch.zeros(4, 2, 8)
 """Four of something, two of something else, of width 8."""
 
@@ -110,6 +120,16 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...], list[tuple[str 
         lambda: embedded(lambda e, x, mask: mask[:, 0] @ e(x)),
         (ids(2, 4), torch.ones(2, 1, 4, 4)),
         [("B", "T"), ("B", 1, "T", "T")],
+    ),
+    "a history of ids that one id attends to": (
+        lambda: embedded(one_attends),
+        (ids(3, 5), ids(3)),
+        [("B", "T"), ("B",)],
+    ),
+    "a history of vectors that one vector attends to": (
+        lambda: Model(lambda h, x: weighted(h, x)),
+        (torch.zeros(3, 5, 8), torch.zeros(3, 8)),
+        [(3, 5, 8), (3, 8)],
     ),
     "one number": (lambda: Model(lambda x: x + 1), (torch.zeros(()),), [()]),
 }  # fmt: skip

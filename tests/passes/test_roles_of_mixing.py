@@ -82,6 +82,65 @@ def test_one_projection_may_be_queries_and_keys() -> None:
     assert kinds(trace) == ["Tied: self-attention"]
 
 
+class Slots(nn.Module):
+    """Softmax gives each row of the source a distribution, over those that attend to it (Locatello et al., 2020)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(8, 8) for _ in range(3))
+
+    def forward(self, slots: Tensor, source: Tensor) -> Tensor:
+        q, k, v = self.q(slots), self.k(source), self.v(source)
+        weights = (q @ k.mT).softmax(1)
+        weights = weights / weights.sum(-1, keepdim=True)
+        return weights @ v
+
+
+class SlotsTurned(Slots):
+    def forward(self, slots: Tensor, source: Tensor) -> Tensor:
+        q, k, v = self.q(slots), self.k(source), self.v(source)
+        weights = torch.einsum("bsd,btd->bst", k, q).softmax(-1).transpose(1, 2)
+        return torch.einsum("bsd,bts->btd", v, weights)
+
+
+class Turned(Slots):
+    """Softmax over the source, as always."""
+
+    def forward(self, slots: Tensor, source: Tensor) -> Tensor:
+        q, k, v = self.q(slots), self.k(source), self.v(source)
+        weights = torch.einsum("bsd,btd->bst", k, q).softmax(1)
+        return torch.einsum("bsd,bst->btd", v, weights)
+
+
+class HeadsLast(Slots):
+    def forward(self, slots: Tensor, source: Tensor) -> Tensor:
+        q, k, v = (layer.unflatten(-1, (2, 4)) for layer in (self.q(slots), self.k(source), self.v(source)))
+        weights = torch.einsum("bthd,bshd->btsh", q, k).softmax(2)
+        return torch.einsum("btsh,bshd->bthd", weights, v).flatten(2)
+
+
+@pytest.mark.parametrize("model", [Slots, SlotsTurned, Turned, HeadsLast])
+def test_keys_are_those_that_are_summed_over_with_the_values(model: type[nn.Module]) -> None:
+    trace = traced(model(), X, SOURCE)
+    assert [one(trace, role).shape[1] for role in "qkv"] == [4, 3, 3]
+
+
+@pytest.mark.parametrize("model", [Slots, SlotsTurned, Turned])
+def test_their_length_is_s_whichever_way_round_the_weights_are(model: type[nn.Module]) -> None:
+    assert shapetrace.trace(model(), X, SOURCE).sizes == {"B": 2, "T": 4, "S": 3, "C": 8}
+
+
+def test_keys_that_one_query_at_a_time_is_multiplied_with_may_stand_before_it() -> None:
+    class Step(nn.Module):
+        def forward(self, memory: Tensor, state: Tensor) -> Tensor:
+            k, q = memory * 2.0, state + 1.0
+            weights = torch.bmm(k, q.unsqueeze(2)).squeeze(2).softmax(1)
+            return torch.bmm(weights.unsqueeze(1), memory).squeeze(1)
+
+    trace = traced(Step(), SOURCE, X[:, 0])
+    assert (one(trace, "q").shape, one(trace, "k").shape) == ((2, 8, 1), (2, 3, 8))
+
+
 def test_keys_and_values_that_are_learned_may_stand_before_the_others() -> None:
     class Persistent(Heads):
         def __init__(self) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tests.passes.parts import IDS, Block, Gated, Language, X, said, traced
+import shapetrace
+from tests.passes.parts import IDS, Block, Gated, Language, X, counts, said, traced
 
 
 def test_the_norm_of_some_of_the_tokens_is_one_of_the_stream() -> None:
@@ -62,6 +66,97 @@ def test_without_a_loss_logits_are_as_wide_as_the_table_is_long_or_one_less() ->
 
     found = said(traced(Streams(Block(Gated())), IDS))
     assert found[-2:] == ["last: norm", "both: logits"]
+
+
+class Head(nn.Module):
+    """One head, and what it says of each token: the first GPT of a lecture."""
+
+    def __init__(self, said: int, C: int = 8, D: int = 4) -> None:
+        super().__init__()
+        self.table = nn.Embedding(9, C)
+        self.q, self.k, self.v, self.head = nn.Linear(C, D), nn.Linear(C, D), nn.Linear(C, D), nn.Linear(D, said)
+
+    def attend(self, x: Tensor) -> Tensor:
+        return (self.q(x) @ self.k(x).mT).softmax(-1) @ self.v(x)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.head(self.attend(self.table(ids)))
+
+
+def test_what_a_model_of_tokens_says_right_behind_attention_is_no_projection_of_attention() -> None:
+    trace = shapetrace.trace(Head(9), IDS)
+    assert said(trace)[-2:] == ["matmul: head_output", "head: logits"]
+    assert trace.sizes == {"B": 2, "T": 4, "C": 8, "D": 4, "V": 9}
+
+
+def test_classes_of_tokens_and_a_score_right_behind_attention_have_no_role_and_are_no_width() -> None:
+    class Score(Head):
+        def forward(self, ids: Tensor) -> Tensor:
+            return super().forward(ids).squeeze(-1).sigmoid()
+
+    for model in (Head(5), Score(1)):
+        trace = shapetrace.trace(model, IDS)
+        assert not trace.roles("attn_out")
+        assert trace.sizes["C"] == 8
+
+
+def test_what_a_loss_over_classes_reads_right_behind_attention_are_logits_of_whatever_width() -> None:
+    class Classes(Head):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            logits = self.head(self.attend(x))
+            return logits, F.cross_entropy(logits.flatten(0, 1), IDS.flatten())
+
+    found = said(traced(Classes(9, 9), torch.randn(2, 4, 9)))
+    assert found[-2:] == ["logits: logits", "output[1]: loss"]
+    assert "attn_out" not in str(found)
+
+
+def test_what_says_the_next_token_of_a_state_beside_its_context_is_no_projection_of_attention() -> None:
+    class Translation(nn.Module):
+        """Luong et al.'s, of one state a token."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.source, self.target, self.out = nn.Embedding(9, 8), nn.Embedding(9, 8), nn.Linear(16, 9)
+
+        def forward(self, source: Tensor, target: Tensor) -> Tensor:
+            memory, state = self.source(source), self.target(target)
+            context = (state @ memory.mT).softmax(-1) @ memory
+            return self.out(torch.cat([context, state], -1))
+
+    assert said(traced(Translation(), IDS[:, :3], IDS))[-1] == "out: logits"
+
+
+def test_a_module_that_attends_keeps_its_projection_whatever_its_width() -> None:
+    class Narrow(Head):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.attend(x))
+
+    assert said(traced(Narrow(5), X))[-1] == "head: attn_out"
+    assert counts(traced(nn.MultiheadAttention(8, 2, batch_first=True), X, X, X))["attn_out"] == 1
+
+
+@pytest.mark.parametrize("function", [F.log_softmax, F.softmax])
+def test_what_the_model_gives_softmax_of_are_logits(function: Callable[..., Tensor]) -> None:
+    class Generator(Language):
+        def forward(self, ids: Tensor) -> Tensor:
+            return function(self.head(self.blocks[0](self.table(ids))), -1)
+
+    assert said(traced(Generator(Block(Gated())), IDS))[-1] == "head: logits"
+
+
+def test_logits_that_the_model_gives_the_logarithms_of_are_those_that_the_loss_is_of() -> None:
+    class Learner(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Linear(8, 9)
+
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            scores = self.head(x)
+            logarithms = scores.log_softmax(-1)
+            return logarithms, F.nll_loss(logarithms.flatten(0, 1), IDS.flatten())
+
+    assert said(traced(Learner(), X)) == ["scores: logits", "output[1]: loss"]
 
 
 def test_the_embedding_is_one_also_where_the_model_gives_it_turned() -> None:

@@ -16,7 +16,8 @@ weights        what multiplies the values: after softmax, cast and dropout, by h
                gives as a result of that: the very tensors that it returns as attentions
 head_output    weights times values, by heads
 concat         the heads joined
-attn_out       their projection
+attn_out       their projection; none that is what the model says: that its loss reads, or that a model of tokens
+               gives as its result, in another width than what attends has
 residual       the stream: where it begins, each sum x + f(x), and in post-LN its norm, for that is added to next
 norm           each other norm of the stream, of what is about to be added to it, or of what logits are a projection of;
                not those of q and k
@@ -24,7 +25,8 @@ ffn_hidden     what the last projection of a feed-forward is given
 ffn_out        and what it makes of it
 token_embedding, position_embedding   where they are added up; the stream of a model with rotations begins as the first
 rotation       the tables of cosines and sines that queries and keys are multiplied with
-logits, loss   of cross entropy, or of CTC; without a loss, the result that is as wide as the table of tokens is long
+logits, loss   of cross entropy, or of CTC; without a loss, the result that is as wide as the table of tokens is long,
+               or what the result is log-softmax of
 
 A tensor has one role, on one record: where the code names it (see `Places`). A call has the role of what it does:
 "self-attention", "causal self-attention", "cross-attention", "feed-forward", "pre-LN block", "post-LN block", and
@@ -71,7 +73,7 @@ def name_roles(trace: Trace, held: Held = nothing) -> Trace:
         return roles.applied(trace, Modules(flow, found, made), found)
 
 
-TELLING = SOFTMAX | FUSED | LOOKUPS | LOSSES | {"exp"}
+TELLING = SOFTMAX | FUSED | LOOKUPS | LOSSES | {"exp", "log_softmax"}
 """A model that calls none of these has neither attention, nor tokens, nor a loss."""
 
 

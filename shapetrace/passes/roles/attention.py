@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ..plumbing import is_float
+from .endings import is_ending
 from .flow import Flow, Node
 from .forms import after, base, given_out, settled, width
 from .functions import FUSED, JOINS
@@ -75,7 +76,7 @@ def written_out(softmax: Node, start: Node, flow: Flow, masks: Masks) -> Attenti
     q, k = factors(product, flow)
     if is_pooled(q) and is_pooled(k):
         return None
-    is_turned = turns(softmax, path, flow)
+    is_turned = turns(softmax, path, use.path, use.product, flow)
     if is_turned:
         q, k = k, q
     size = contracted(product, flow)
@@ -142,6 +143,8 @@ def around(
     v = by_heads(values, width(values), flow)
     head_output, concat, attn_out = way_out(output)
     origin = sources(*operands)
+    if attn_out is not None and is_ending(attn_out, origin.x or concat or values, flow):
+        attn_out = None
     if attn_out is not None and origin.x is not None:
         attn_out = settled(attn_out, len(origin.x.shape))
     return Attention(

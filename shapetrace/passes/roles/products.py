@@ -103,12 +103,38 @@ def dim_of(softmax: Node, flow: Flow) -> int:
     return int(dim) if dim.lstrip("-").isdecimal() else -1
 
 
-def turns(softmax: Node, path: list[Node], flow: Flow) -> bool:
-    """Whether softmax is taken over the rows of the product: then its columns are the queries."""
-    is_turned = dim_of(softmax, flow) in (-2, len(softmax.shape) - 2)
-    for before, after in pairwise(path):
-        is_turned ^= is_flip(before, after)
+def turns(softmax: Node, before: list[Node], after: list[Node], product: Node, flow: Flow) -> bool:
+    """Whether the columns of the product before softmax are the queries: its rows are what the product with the values
+    sums over; or, where that cannot be told, what softmax is taken over.
+
+    before, after   what lies between the products, with the first and up to the second
+    """
+    weights = after[-1]
+    summed = dim_summed(product, weights, flow)
+    if summed is not None and weights.shape[summed] in before[0].shape:
+        of_rows, of_columns = (weights.shape[summed] in factor.shape for factor in factors(before[0], flow))
+        if of_rows is not of_columns:
+            return of_rows
+    if summed in (-2, -1) and all(is_flip(*steps) or is_same(*steps) for steps in pairwise(after)):
+        is_turned, path = summed == -2, [*before, *after]
+    else:
+        is_turned, path = dim_of(softmax, flow) in (-2, len(softmax.shape) - 2), before
+    for one, other in pairwise(path):
+        is_turned ^= is_flip(one, other)
     return is_turned
+
+
+def dim_summed(product: Node, factor: Node, flow: Flow) -> int | None:
+    """Which dim of a factor a product sums over, from the right; None if that are several, or not told."""
+    if product.name not in PRODUCTS or len(factor.shape) < 2 or product.inputs[-2] is product.inputs[-1]:
+        return None
+    is_first = factor is product.inputs[-2]
+    if product.name != "einsum":
+        return -1 if is_first is (product.name != "rmatmul") else -2
+    left, right, result = equation(product, flow)
+    own, other = (left, right) if is_first else (right, left)
+    found = [place - len(own) for place, letter in enumerate(own) if letter in other and letter not in result]
+    return found[0] if len(found) == 1 and len(own) == len(factor.shape) else None
 
 
 def is_flip(before: Node, after: Node) -> bool:
@@ -123,6 +149,13 @@ def is_flip(before: Node, after: Node) -> bool:
         and before.shape[-2:] == after.shape[:-3:-1]
         and one[:-2] == other[:-2]
     )
+
+
+def is_same(before: Node, after: Node) -> bool:
+    """Whether the last two dims stay where they are."""
+    one, other = before.meta.stride, after.meta.stride
+    is_moved = after.name in TURNING and (one is None or other is None or one[-2:] != other[-2:])
+    return before.shape[-2:] == after.shape[-2:] and not is_moved
 
 
 TURNING = LAYOUTS - {"view", "reshape", "contiguous", "clone", "alias", "detach", "unsafe_view", "view_as"}

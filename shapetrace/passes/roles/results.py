@@ -7,7 +7,7 @@ import math
 from .embeddings import is_token_lookup, rows
 from .flow import Flow, Node
 from .forms import base, is_projection, projected, uncut, width
-from .functions import CASTS, JOINS, LAYOUTS, LOSSES, PARTS, QUOTIENTS, SHAPING, SUMS, TIMES
+from .functions import CASTS, JOINS, LAYOUTS, LOSSES, PARTS, QUOTIENTS, SHAPING, SOFTMAX, SUMS, TIMES
 from .products import is_mixing
 
 __all__ = ["is_said", "last_norm", "logits", "losses"]
@@ -37,21 +37,33 @@ SCALING = SUMS | TIMES | QUOTIENTS | CASTS
 def unflattened(node: Node, flow: Flow) -> Node | None:
     """Back from what a loss was given to what the model hands out, or else to where it was made."""
     for _ in range(24):
-        is_passed = node.name in SHAPING or node.name in PARTS or node.name in ("pad", "log_softmax")
-        if not node.inputs or not is_passed or (node.at in flow.handed and len(node.shape) > 1):
+        is_form = node.name in SHAPING or node.name in PARTS or node.name == "pad"
+        is_given = node.at in flow.handed and len(node.shape) > 1 and before_softmax(node) is None
+        if not node.inputs or is_given or not (is_form or node.name == "log_softmax"):
             break
         node = node.inputs[0]
     return node if node.index >= 0 and node.is_data else None
 
 
 def logits(flow: Flow) -> list[Node]:
-    """Where there is no loss: a projection that the model hands out, as wide as a table of tokens is long; or one less,
-    for a token that only ever begins or pads."""
+    """Where there is no loss: a projection that the model hands out, or softmax of it, as wide as a table of tokens is
+    long; or one less, for a token that only ever begins or pads. Of log-softmax, of any width."""
     lookups = [node for node in flow.nodes if is_token_lookup(node)]
-    handed = [node for node in flow.nodes if node.at in flow.handed and len(node.shape) >= 3]
-    return [
-        node for node in handed if any(is_said(lookup, [node]) for lookup in lookups) and projection(node) is not None
-    ]
+    found: list[Node] = []
+    for node in flow.nodes:
+        if node.at not in flow.handed:
+            continue
+        scores = before_softmax(node) or node
+        is_choice = len(node.shape) >= 3 and any(is_said(lookup, [scores]) for lookup in lookups)
+        if (is_choice or base(node).name == "log_softmax") and projection(scores) is not None:
+            found.append(scores)
+    return found
+
+
+def before_softmax(node: Node) -> Node | None:
+    """What softmax or its logarithm was taken of, if `node` is that, or another form of it."""
+    node = base(node)
+    return node.inputs[0] if node.inputs and node.name in SOFTMAX | {"log_softmax"} else None
 
 
 def is_said(lookup: Node, scores: list[Node]) -> bool:

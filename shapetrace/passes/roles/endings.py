@@ -1,0 +1,43 @@
+"""Whether a projection behind attention is no part of it, but what the model says: scores of tokens, of classes."""
+
+from __future__ import annotations
+
+from .flow import Flow, Node
+from .forms import FAR, only_data, width
+from .functions import ACTIVATIONS, DROPOUTS, JOINS, LOOKUPS, LOSSES, PARTS, QUOTIENTS, SHAPING, SOFTMAX, SUMS, TIMES
+
+__all__ = ["is_ending"]
+
+CHOICES = LOSSES | frozenset(
+    """binary_cross_entropy binary_cross_entropy_with_logits multi_margin_loss multilabel_margin_loss
+    multilabel_soft_margin_loss""".split()
+)
+"""Losses over classes. One that compares values, as the mean of squares, also teaches a layer to attend."""
+
+FORMS = SHAPING | PARTS | JOINS | DROPOUTS | {"pad"}
+SCALING = SUMS | TIMES | QUOTIENTS
+SQUASHING = ACTIVATIONS | SOFTMAX | {"log_softmax", "clamp"}
+
+
+def is_ending(out: Node, attending: Node, flow: Flow) -> bool:
+    """Whether a loss over classes reads it; or a model of tokens gives it as a result, in another width than that of
+    what attends. Not what is added to other values, or projected again, first."""
+    is_other = width(out) != width(attending) and any(is_lookup(node) for node in flow.nodes)
+    seen = {out.at}
+    queue = [out]
+    for node in queue:
+        if is_other and node.at in flow.handed:
+            return True
+        for user in node.users:
+            if user.name in CHOICES and user.inputs[0] is node:
+                return True
+            is_scaled = user.name in SCALING and only_data(user) is node
+            if user.at not in seen and len(seen) < FAR and (user.name in FORMS | SQUASHING or is_scaled):
+                seen.add(user.at)
+                queue.append(user)
+    return False
+
+
+def is_lookup(node: Node) -> bool:
+    """Of something that the model was given."""
+    return node.name in LOOKUPS and len(node.inputs) > 1 and node.inputs[0].is_data
