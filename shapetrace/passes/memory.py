@@ -119,7 +119,8 @@ class Ledger:
         """The accounts of the results of a module that ends, as its own forward has them."""
         statements = dict(self.scopes[-1].statements)
         for tensor in module.inputs.values():
-            statements.setdefault(tensor.number, Memory("same", self.labels.text(tensor)))
+            if tensor.number is not None:
+                statements.setdefault(tensor.number, Memory("same", self.labels.text(tensor)))
         return {key: statements[tensor.number] for key, tensor in module.outputs.items() if tensor.number in statements}
 
     def result(self, index: int, tensor: TensorMeta) -> tuple[Memory | None, Memory | None]:

@@ -429,3 +429,12 @@ def test_what_a_forward_returns_without_a_name_is_accounted_for_as_its_own_state
         "3": "same as x",
         "4": "copy of h.mT, 96 B",
     }
+
+
+def test_a_portable_trace_tells_no_memory_even_of_what_is_handed_back() -> None:
+    class Back(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            return x, x.transpose(0, 1)
+
+    trace = shapetrace.trace(nn.Sequential(Back()), torch.zeros(2, 4), axes=False).portable()
+    assert [account for account in memory(trace) if account.inside or account.returned] == []
