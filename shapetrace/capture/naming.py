@@ -25,9 +25,10 @@ from ..passes.widths import name_widths
 from ..passes.widths.unseen import name_unseen
 from ..schema import Call, Trace
 from .before import Before
+from .choices import Sizes
 from .copied import copied, is_large, weightless
 from .given import CannotProbe, Given, given
-from .probe import Probes, Recording, Sizes, Source, probe
+from .probe import Probes, Recording, Source, probe
 from .rebuild import letters_of, rebuilt
 from .recorder import said
 from .undisturbed import undisturbed

@@ -6,7 +6,7 @@ afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import product
@@ -19,17 +19,16 @@ from ..letters import is_of_input, is_unknown
 from ..passes.align import place
 from ..passes.depth import Layers, stretched
 from ..schema import Trace
+from .choices import Choice, Sizes, all_sizes, merged, settings, sizes_of, table_of, with_head
 from .drawn import FewDrawn
 from .given import Given, Held
 from .groups import Groups, guesses, next_letter, splits
 from .kept import left
 from .recorder import said
-from .settings import NOTHING, Settings, Table, are_apart, input_settings, model_settings
+from .settings import NOTHING, Settings, Table, are_apart, input_settings
 from .undisturbed import undisturbed
 
 __all__ = ["Probes", "Source", "probe"]
-
-Sizes = Mapping[str, int]
 
 Recording = Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], Trace]
 
@@ -84,14 +83,6 @@ def probe(
     shallow      the plain trace and its layers, of which only the first are to run
     """
     return Prober(source, record, told_apart, failed, shallow).probes()
-
-
-class Choice(msgspec.Struct, frozen=True):
-    """What to change: groups of input dims, and letters of the source, each with its sizes in the runs."""
-
-    groups: Groups
-    inputs: Settings
-    own: Settings
 
 
 class Prober:
@@ -284,43 +275,6 @@ def reaches(trace: Trace, failed: Trace) -> bool:
     """Whether a run made the calls of one that failed, that which failed among them, before it failed itself."""
     made = list(map(place, trace.calls[: len(failed.calls)]))
     return made == list(map(place, failed.calls))
-
-
-def with_head(sizes: dict[str, int]) -> dict[str, int]:
-    """D is C / H where nothing else is said."""
-    if "D" not in sizes and {"C", "H"} <= sizes.keys() and sizes["C"] % sizes["H"] == 0:
-        return {**sizes, "D": sizes["C"] // sizes["H"]}
-    return sizes
-
-
-def settings(letters: Sizes, others: Table | None = None) -> Iterator[Settings]:
-    """Other sizes for letters of both kinds, the input's and the model's own. Layers stay: their number is no axis."""
-    outer = {letter: size for letter, size in letters.items() if is_of_input(letter)}
-    inner = {letter: size for letter, size in letters.items() if letter != "L" and letter not in outer}
-    for own in model_settings(inner):
-        table = {**(others or {}), **table_of(inner, own)}
-        for inputs in input_settings(outer, table):
-            yield merged(inputs, own)
-
-
-def table_of(sizes: Sizes, own: Settings) -> Table:
-    """What each letter of these settings is now, and what it is in the runs."""
-    now = with_head({letter: sizes[letter] for letter in own[0]})
-    return {letter: (size, *(with_head(run)[letter] for run in own)) for letter, size in now.items()}
-
-
-def merged(one: Settings, other: Settings) -> Settings:
-    return {**one[0], **other[0]}, {**one[1], **other[1]}, {**one[2], **other[2]}
-
-
-def all_sizes(choice: Choice) -> Settings:
-    both = merged(choice.inputs, choice.own)
-    return with_head(both[0]), with_head(both[1]), with_head(both[2])
-
-
-def sizes_of(choice: Choice, run: int) -> tuple[dict[str, int], dict[str, int]]:
-    """Of the input and of the model itself; after the third run it begins again."""
-    return choice.inputs[run % 3], choice.own[run % 3]
 
 
 KINDS = ("CHDG", "F", "V", "EK", *"JRUQZNAM")

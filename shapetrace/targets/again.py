@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from torch import nn
 
+from ..capture.choices import Sizes
 from ..capture.copied import copied
 from ..capture.given import Given, given
-from ..capture.probe import Sizes, Source
+from ..capture.probe import Source
 from ..capture.rebuild import letters_of
 from ..capture.weightless import within
 from .ready import Ready
