@@ -154,10 +154,14 @@ class Prober:
         return found
 
     def apart(self, groups: Groups, inputs: Settings) -> tuple[Groups, Settings]:
-        """The groups, one of them taken apart in two if the model runs so: equal lengths may be equal by chance."""
-        for finer in splits(self.held, groups) if self.told_apart else ():
-            if more := self.working(finer):
-                return finer, more
+        """The groups, each taken apart as far as the model runs so: equal lengths may be equal by chance."""
+        letters = list(groups)
+        for letter in letters:
+            for finer in splits(self.held, groups, letter, by_tensor=self.told_apart):
+                if more := self.working(finer):
+                    letters += [letter, next_letter(groups)]
+                    groups, inputs = finer, more
+                    break
         return groups, inputs
 
     def working(self, groups: Groups) -> Settings | None:

@@ -10,6 +10,7 @@ contradicts itself names nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import permutations
 
 from ..letters import MODEL_AXES, is_unknown, names_in
 from ..schema import TensorMeta, Trace
@@ -40,6 +41,7 @@ def settled(trace: Trace, axes: AxesOf, declared: Mapping[str, int]) -> dict[str
     if not unknown:
         return {}
     weights = list(by_lengths(trace, axes))
+    attended = {letter for place in tensors(trace, of_roles("weights")) for letter in letters_in(axes(*place))}
     found = lengths(weights)
     along = of_convolutions(trace, axes)
     for told in (
@@ -52,7 +54,7 @@ def settled(trace: Trace, axes: AxesOf, declared: Mapping[str, int]) -> dict[str
     found |= agreeing(along, found)
     found |= agreeing(of_source(trace, weights, found), found)
     left = [letter for letter in unknown if letter not in found]
-    if len(left) == 1 and "B" not in found.values() and is_first(trace, axes, left[0], weights):
+    if len(left) == 1 and "B" not in found.values() and left[0] not in attended and is_first(trace, axes, left[0]):
         found[left[0]] = "B"
     found = {letter: name for letter, name in found.items() if name not in trace.sizes}
     return found | of_sizes(trace, axes, found, declared)
@@ -66,17 +68,54 @@ def agreeing(told: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str
 
 
 def by_lengths(trace: Trace, axes: AxesOf) -> Iterator[Axes]:
-    """The axes of weights that end with the two lengths, [B, H, T, S]: turned, if keys have the axis before the last
-    only. If they have both, and then a width, that is the batch: each sequence attends with one query, [B, S]."""
-    keys = [axes(*place) for place in tensors(trace, lambda tensor: tensor.role in ("k", "v"))]
+    """The axes of weights, in an order that ends with the two lengths, of queries and of keys: [B, H, T, S]. Of some
+    it cannot be told which these are."""
+    queries, keys = ([axes(*place) for place in tensors(trace, of_roles(*roles))] for roles in ("q", "kv"))
     keys = keys or [axes(*place) for place in given(trace)]
-    for place in tensors(trace, lambda tensor: tensor.role == "weights"):
+    for place in tensors(trace, of_roles("weights")):
         each = axes(*place)
-        if len(each) < 2 or each[-2] == each[-1]:
+        pair = pair_in(each, queries, keys)
+        if pair is not None:
+            yield (*(axis for dim, axis in enumerate(each) if dim not in pair), *(each[dim] for dim in pair))
+        elif len(each) < 2:
             yield each
-        elif not any({*each[-2:]} <= {*key[:-1]} for key in keys):
-            is_turned = any(each[-2] in key for key in keys) and not any(each[-1] in key for key in keys)
-            yield (*each[:-2], each[-1], each[-2]) if is_turned else each
+
+
+def pair_in(each: Axes, queries: list[Axes], keys: list[Axes]) -> tuple[int, int] | None:
+    """Of the axes of weights the places of the length of queries and of that of keys.
+
+    Where a length attends to itself, it is there twice, wherever that is: [T, T, B, H]. Else the lengths come last,
+    but turned, if keys have the axis before the last only. If keys have both, and then a width, that is the batch: each
+    sequence attends with one query, [B, S]; or the lengths stand elsewhere, one of which keys have and one queries.
+    """
+    last = len(each) - 2, len(each) - 1
+    selves = [pair for pair in permutations(range(len(each)), 2) if is_self(each[pair[0]], each[pair[1]])]
+    if selves:
+        found = {tuple(sorted(pair)) for pair in selves}
+        return selves[0] if len(found) == 1 else None
+    if len(each) < 2 or each[-2] == each[-1]:
+        return last if len(each) > 1 else None
+    if any({*each[-2:]} <= {*key[:-1]} for key in keys):
+        return crossed(each, queries, keys)
+    is_turned = any(each[-2] in key for key in keys) and not any(each[-1] in key for key in keys)
+    return last[::-1] if is_turned else last
+
+
+def is_self(q: str | int, k: str | int) -> bool:
+    """Whether the lengths are one, or one and a past: T and P+T."""
+    return is_unknown(q) and (q == k or (isinstance(k, str) and str(q) in k.split("+") and "+" in k))
+
+
+def crossed(each: Axes, queries: list[Axes], keys: list[Axes]) -> tuple[int, int] | None:
+    """The places of the only axis that no key has, and the only one that no query has."""
+    unknown = [(dim, axis) for dim, axis in enumerate(each) if is_unknown(axis)]
+    alone = [dim for dim, axis in unknown if not any(axis in key for key in keys)]
+    seen = [dim for dim, axis in unknown if not any(axis in query for query in queries)]
+    return (alone[0], seen[0]) if queries and len(alone) == len(seen) == 1 and alone != seen else None
+
+
+def of_roles(*roles: str) -> Callable[[TensorMeta], bool]:
+    return lambda tensor: tensor.role in roles
 
 
 def lengths(weights: list[Axes]) -> dict[str, str]:
@@ -173,16 +212,15 @@ def is_integer(tensor: TensorMeta) -> bool:
     return tensor.dtype.startswith(INTEGERS)
 
 
-def is_first(trace: Trace, axes: AxesOf, letter: str, weights: list[Axes]) -> bool:
-    """Whether it is the first dim of all that the model is given; of a tensor of rank 3 or 1 that may be a length, as
-    may what attention has."""
-    if any(letter in names_in(axis) for each in weights for axis in each):
-        return False
-    having = [
-        found for found in (axes(*place) for place in given(trace)) if any(letter in names_in(axis) for axis in found)
-    ]
+def is_first(trace: Trace, axes: AxesOf, letter: str) -> bool:
+    """Whether it is the first dim of all that the model is given; of a tensor of rank 3 or 1 that may be a length."""
+    having = [found for found in (axes(*place) for place in given(trace)) if letter in letters_in(found)]
     is_told = any(len(found) not in (1, 3) for found in having)
     return is_told and all(found[0] == letter and len(found) != 3 for found in having)
+
+
+def letters_in(axes: Axes) -> set[str]:
+    return {letter for axis in axes for letter in names_in(axis)}
 
 
 def of_sizes(trace: Trace, axes: AxesOf, found: Mapping[str, str], declared: Mapping[str, int]) -> dict[str, str]:

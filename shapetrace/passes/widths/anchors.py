@@ -75,7 +75,7 @@ def lengths_of(joined: Joined) -> set[Dim]:
     """The roots of dims that are batch or length where there is attention, and of what these are made of: the rows and
     columns of an image."""
     found: set[Dim] = set()
-    left = [dim for row in joined.rows("weights", "scores") for dim in (*row[-2:], *(row[:1] if len(row) == 4 else ()))]
+    left = [dim for row in joined.rows("weights", "scores") for dim in beside_heads(joined, row)]
     while left:
         root = joined.dims.root(left.pop())
         if root not in found:
@@ -134,9 +134,26 @@ def heads(joined: Joined, has_batch: bool, widths: set[int], lengths: set[Dim]) 
 
 
 def head(joined: Joined, row: Sequence[Dim], has_batch: bool) -> Iterator[Dim]:
-    """Of the dims of weights that of the heads: [B, H, T, S]; or what a batch of heads is made of: [2·B, T, S]."""
-    if len(row) == 4 and not (has_batch and joined.is_open(row[0])):
+    """Of the dims of weights that of the heads: [B, H, T, S]; the only one that has no letter, if there is but one: [T,
+    S, B, H]; or what a batch of heads is made of: [2·B, T, S]."""
+    if len(row) == 4 and (alone := only_open(joined, row)) is not None:
+        yield alone
+    elif len(row) == 4 and not (has_batch and joined.is_open(row[0])):
         yield row[1]
     elif len(row) == 3:
         yield row[0]
         yield from (part for parts in joined.cuts.get(joined.dims.root(row[0]), ()) for part in parts)
+
+
+def beside_heads(joined: Joined, row: Sequence[Dim]) -> Sequence[Dim]:
+    """Of the dims of weights those that are no heads."""
+    alone = only_open(joined, row)
+    if len(row) == 4 and alone is not None:
+        return [dim for dim in row if dim != alone]
+    return [*row[-2:], *(row[:1] if len(row) == 4 else ())]
+
+
+def only_open(joined: Joined, row: Sequence[Dim]) -> Dim | None:
+    """The one dim without a letter; None if there are more."""
+    unnamed = [dim for dim in row if joined.is_open(dim)]
+    return unnamed[0] if len(unnamed) == 1 else None
