@@ -115,9 +115,8 @@ class Naming:
             named = without(named, lambda axis: is_made_of(axis, undecided))
         found += [named.sizes[letter] for letter in "TS" if letter in named.sizes and named.sizes[letter] not in found]
         left = list((Counter(left) - Counter(found)).elements())
-        known = {**used(named), **self.sizes}
-        notes = (*trace.notes, *unnamed(probes, left, known, self.sizes, lambda sizes: name_axes(plain, runs, sizes)))
-        named = msgspec.structs.replace(named, notes=(*notes, *self.contradicted(named)))
+        said = unnamed(named, probes, left, self.sizes, lambda sizes: name_axes(plain, runs, sizes))
+        named = msgspec.structs.replace(named, notes=(*trace.notes, *said, *self.contradicted(named)))
         declared = {held.name: held.axes for held in self.given.held if any(held.axes)} if self.given else {}
         return as_declared(named, declared) if declared else named
 

@@ -229,15 +229,15 @@ def of_sizes(trace: Trace, axes: AxesOf, found: Mapping[str, str], declared: Map
     A letter of the model's own is another axis that has this size, if there is one that did not change.
     """
     left = [letter for letter in trace.sizes if is_unknown(letter) and letter not in found]
-    names: dict[str, str] = {}
-    for letter in left:
-        size = trace.sizes[letter]
-        alike = [name for name, its in declared.items() if its == size and name not in {*found.values(), *trace.sizes}]
-        if len(alike) == 1 == sum(trace.sizes[other] == size for other in left) and not (
-            alike[0] in f"{MODEL_AXES}L" and any(size in axes(*place) for place in tensors(trace, lambda _: True))
-        ):
-            names[letter] = alike[0]
-    return names
+    constant = {axis for place in tensors(trace, lambda _: True) for axis in axes(*place) if isinstance(axis, int)}
+    free = {
+        name: size
+        for name, size in declared.items()
+        if name not in {*found.values(), *trace.sizes} and not (name in f"{MODEL_AXES}L" and size in constant)
+    }
+    sizes = [trace.sizes[letter] for letter in left]
+    alike = {size: [name for name, its in free.items() if its == size] for size in sizes if sizes.count(size) == 1}
+    return {letter: alike[size][0] for letter, size in zip(left, sizes, strict=True) if len(alike.get(size, ())) == 1}
 
 
 def given(trace: Trace) -> Iterator[Place]:

@@ -77,3 +77,32 @@ def test_where_sizes_differ_what_was_said_of_equal_ones_helps() -> None:
     trace = shapetrace.trace(Model(multiply), torch.randn(2, 5, 8), torch.randn(2, 4, 8), axes="B=2 T=5 S=4")
     assert trace.calls[0].outputs[""].axes == ("B", "T", "S")
     assert trace.notes == ()
+
+
+def refuse(x: Tensor) -> Tensor:
+    if x.shape != (2, 3, 8):
+        raise ValueError("no other sizes")
+    return x.flatten(0, 1) @ torch.ones(8, 16)
+
+
+def test_a_model_that_runs_at_no_other_sizes_has_the_axes_that_are_declared_and_what_follows_from_them() -> None:
+    x = torch.randn(2, 3, 8)
+    reason = "the model does not run at other sizes (ValueError: no other sizes)"
+    assert shapetrace.trace(Model(refuse), x).notes == (
+        f"axes are not named: {reason}; axes='B=… T=…' names what has these sizes",
+    )
+    trace = shapetrace.trace(Model(refuse), x, axes="B=2 T=3 C=8")
+    assert trace.notes == (f"axes are named only as declared: {reason}",)
+    assert trace.calls[0].inputs["0"].axes == ("B", "T", "C")
+    assert trace.calls[0].outputs[""].axes == ("B·T", 16)
+
+
+def test_of_dims_of_one_size_none_is_what_is_declared() -> None:
+    def refuse(x: Tensor) -> Tensor:
+        if x.shape != (3, 3):
+            raise ValueError("no other sizes")
+        return x * 2
+
+    (note,) = shapetrace.trace(Model(refuse), torch.randn(3, 3)).notes
+    assert note == "axes are not named: the model does not run at other sizes (ValueError: no other sizes)"
+    assert shapetrace.trace(Model(refuse), torch.randn(3, 3), axes="B=3").calls[0].outputs[""].axes is None
