@@ -12,7 +12,7 @@ from .probe import Probes
 __all__ = ["unnamed"]
 
 OF_INPUT, BESIDE_LENGTHS = "BTSP", "BHSP"
-"""Letters for what is left, as far as there are any: where T is known, heads may be."""
+"""Letters for what is left, as far as there are any: where weights have a length, heads are beside it."""
 
 HELPING = "; axes='B=… T=…' names what has these sizes"
 
@@ -20,17 +20,30 @@ Sizes = Mapping[str, int]
 
 
 def unnamed(
-    trace: Trace, probes: Probes, left: Sequence[int], given: Sizes, named: Callable[[Sizes], Trace]
+    trace: Trace,
+    probes: Probes,
+    left: Sequence[int],
+    given: Sizes,
+    written: Set[str | None],
+    named: Callable[[Sizes], Trace],
 ) -> Iterator[str]:
-    """`left` are sizes of axes of the input that have no letter in `trace`, `given` those that the user gave a letter;
-    `named` is the trace if these were others."""
+    """`left` are sizes of axes of the input that have no letter in `trace`; `given` those that the user gave a letter,
+    and `written` the names that the author of the model has; `named` is the trace if what is given were another."""
     if not probes.runs:
-        said = "not named" if given.keys().isdisjoint(trace.sizes) else "named only as declared"
-        yield f"axes are {said}: {probes.reason}{'' if given or not can_declare(trace) else HELPING}"
+        is_declared = not trace.sizes.keys().isdisjoint({*given, *written})
+        helps = not given and not is_declared and can_declare(trace)
+        yield f"axes are {'named only as declared' if is_declared else 'not named'}: {probes.reason}{HELPING * helps}"
     elif left:
         sizes = ", ".join(map(str, left))
-        declared = declaring(left, {*trace.sizes, *given}, given, named)
-        yield f"axes: nothing tells which of the input's axes ({sizes}) is which{declared}"
+        letters = BESIDE_LENGTHS if "T" in trace.sizes and attends(trace) else OF_INPUT
+        free = [letter for letter in letters if letter not in trace.sizes and letter not in given]
+        yield f"axes: nothing tells which of the input's axes ({sizes}) is which{declaring(left, free, given, named)}"
+
+
+def attends(trace: Trace) -> bool:
+    return any(
+        tensor.role == "weights" for call in trace.calls for tensor in (*call.outputs.values(), *call.unmade.values())
+    )
 
 
 def can_declare(trace: Trace) -> bool:
@@ -40,10 +53,9 @@ def can_declare(trace: Trace) -> bool:
     return any(size > 1 and tensor.shape.count(size) == 1 for tensor in tensors for size in tensor.shape)
 
 
-def declaring(left: Sequence[int], letters: Set[str], given: Sizes, named: Callable[[Sizes], Trace]) -> str:
-    """The end of a sentence: what to say of sizes that have no letter; "" if nothing would help."""
-    free = [letter for letter in (BESIDE_LENGTHS if "T" in letters else OF_INPUT) if letter not in letters]
-    if len(left) == 1 and free[:1] == ["B"] and "T" not in letters:
+def declaring(left: Sequence[int], free: Sequence[str], given: Sizes, named: Callable[[Sizes], Trace]) -> str:
+    """The end of a sentence: what to say of sizes that have no letter, of those that are free; "" if nothing helps."""
+    if len(left) == 1 and free[:2] == ["B", "T"]:
         free = free[1:]  # a row of tokens, rather than a batch of numbers
     if len(left) > len(free):
         return ""

@@ -27,7 +27,7 @@ from ..schema import Call, Trace
 from .before import Before
 from .choices import Sizes
 from .copied import copied, is_large, weightless
-from .given import CannotProbe, Given, given
+from .given import CannotProbe, Given, Held, given
 from .hints import unnamed
 from .probe import Probes, Recording, Source, probe
 from .rebuild import letters_of, rebuilt
@@ -108,20 +108,25 @@ class Naming:
         named = name_unseen(named, unseen(plain, runs))
         left = [size for letter, size in probes.sizes.items() if is_unknown(letter)]
         found = [size for letter, size in named.sizes.items() if letter not in probes.sizes]
-        named = name_widths(msgspec.structs.replace(named, sizes={**trace.sizes, **used(named)}), self.sizes)
+        held = self.given.held if self.given else ()
+        written = {one.name: one.axes for one in held if any(one.axes)}
+        named = name_widths(msgspec.structs.replace(named, sizes={**trace.sizes, **used(named)}), self.sizes, written)
         named = without(named, is_varying) if any(map(is_varying, axes_of(named))) else named
         undecided = undecided_in(named)
         if any(is_made_of(axis, undecided) for axis in axes_of(named)):
             named = without(named, lambda axis: is_made_of(axis, undecided))
         found += [named.sizes[letter] for letter in "TS" if letter in named.sizes and named.sizes[letter] not in found]
         left = list((Counter(left) - Counter(found)).elements())
-        said = unnamed(named, probes, left, self.sizes, lambda sizes: name_axes(plain, runs, sizes))
+        names = {name for axes in written.values() for name in axes}
+        said = unnamed(named, probes, left, self.sizes, names, lambda sizes: name_axes(plain, runs, sizes))
         named = msgspec.structs.replace(named, notes=(*trace.notes, *said, *self.contradicted(named)))
-        declared = {held.name: held.axes for held in self.given.held if any(held.axes)} if self.given else {}
-        return as_declared(named, declared) if declared else named
+        return as_declared(named, written) if written else named
 
     def contradicted(self, named: Trace) -> Iterator[str]:
-        """Sizes that the user gives, and the model has not."""
+        """What the author of the model has written of its inputs, or the user of sizes, and is not so."""
+        for held in self.given.held if self.given else ():
+            if held.unlike:
+                yield f"axes: {held.name} is declared as {held.unlike}, but is {kind(held)}"
         for letter, size in self.sizes.items():
             if named.sizes.get(letter, size) != size:
                 yield f"axes: {letter} is {named.sizes[letter]} in this model, not {size}"
@@ -199,6 +204,10 @@ def declared(axes: bool | str | None) -> dict[str, int]:
     if axes is not None and not isinstance(axes, bool | str):
         raise InputError(f"axes is True, False, or letters and their sizes as 'B=2 T=4', not {axes!r:.60}")
     return sizes_in(axes) if isinstance(axes, str) else {}
+
+
+def kind(held: Held) -> str:
+    return f"{str(held.dtype).removeprefix('torch.')}[{', '.join(map(str, held.shape))}]"
 
 
 def is_shared() -> bool:

@@ -8,6 +8,7 @@ first of w. A dim of which nothing is said stays a number, and so does one of wh
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -17,16 +18,19 @@ from ..axes import Axes, with_axes
 from ..nesting import forward_of
 from .anchors import anchored
 from .joined import Joined, Row
-from .sized import sized
+from .sized import Written, of_author, sized
 from .words import Words
 
 __all__ = ["name_widths"]
 
+NOTHING: Mapping[str, Any] = {}
 
-def name_widths(trace: Trace, declared: Mapping[str, int] = {}) -> Trace:
+
+def name_widths(trace: Trace, declared: Mapping[str, int] = NOTHING, written: Written = NOTHING) -> Trace:
     """`trace`, which has roles and may have axes, with letters for dims that are plain numbers.
 
     declared   sizes of letters that the user told: a dim that nothing else tells has the one letter of its size
+    written    of what the model is given, by its key, the names that its author has for dims
     """
     joined = Joined(trace)
     told = letters_of(trace)
@@ -34,8 +38,9 @@ def name_widths(trace: Trace, declared: Mapping[str, int] = {}) -> Trace:
     letters = anchored(trace, joined, told, configured, declared)
     sizes = {**declared, **trace.sizes, **{letter: joined.size(dim) for dim, letter in letters.items()}}
     words = further = Words(joined, letters, sizes)
-    if declared:
-        more = sized(joined, words, given(trace, joined), declared, told)
+    if declared or written:
+        rows = given(trace, joined)
+        more = {**of_author(joined, words, rows, written), **sized(joined, words, rows.values(), declared, told)}
         sizes |= {letter: joined.size(dim) for dim, letter in more.items()}
         further = Words(joined, {**letters, **more}, sizes)
     named: dict[Row, Axes] = {}
@@ -70,7 +75,8 @@ def is_told(axis: str | int) -> bool:
     return isinstance(axis, str) and not axis[0].isdecimal()
 
 
-def given(trace: Trace, joined: Joined) -> list[Row]:
-    """The dims of what the model is given."""
+def given(trace: Trace, joined: Joined) -> dict[str, Row]:
+    """The dims of what the model is given, by its key."""
     forward = forward_of(trace.calls)
-    return [] if forward is None else [joined.dims.of(tensor) for tensor in trace.calls[forward].inputs.values()]
+    inputs = {} if forward is None else trace.calls[forward].inputs
+    return {key: joined.dims.of(tensor) for key, tensor in inputs.items()}

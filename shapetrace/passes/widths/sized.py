@@ -1,19 +1,34 @@
-"""Which dims are what by the sizes that a user declares: where nothing else tells, a dim has the letter of its size."""
+"""Which dims are what because it is declared: by a user the size of a letter, by the author of a model the names of the
+dims that it is given. Where nothing else tells, a dim has the letter of its size."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from .dims import Dim
 from .joined import INPUTS, Joined, Row
 from .words import Words
 
-__all__ = ["sized"]
+__all__ = ["Written", "of_author", "sized"]
+
+Written = Mapping[str, Sequence[str | None]]
+"""Key of an input of the model -> the name of each of its dims; None where it has none."""
+
+
+def of_author(joined: Joined, words: Words, given: Mapping[str, Row], written: Written) -> dict[Dim, str]:
+    """The roots of dims that have one name by what their author has written of the dims of what is `given`."""
+    found: dict[Dim, set[str]] = {}
+    for key, names in written.items():
+        row = given.get(key, ())
+        for dim, name in zip(row, names, strict=True) if len(row) == len(names) else ():
+            if name is not None and joined.is_open(dim) and words.sizes.get(name, joined.size(dim)) == joined.size(dim):
+                found.setdefault(joined.dims.root(dim), set()).add(name)
+    return {root: names.pop() for root, names in found.items() if len(names) == 1}
 
 
 def sized(
-    joined: Joined, words: Words, given: Sequence[Row], declared: Mapping[str, int], told: Collection[str]
+    joined: Joined, words: Words, given: Iterable[Row], declared: Mapping[str, int], told: Collection[str]
 ) -> dict[Dim, str]:
     """The roots of dims that have a letter only so.
 
