@@ -87,7 +87,7 @@ def is_allowed(word: str, size: int) -> bool:
 
 
 def axis(word: str, size: int) -> str | None:
-    """The name in a word of an annotation: "T" of "T=4", and of "#T" where that is more than 1; none in "3" and "T+1"."""
+    """The name in a word of an annotation: "T" of "T=4", and of "#T" if it is more than 1; none in "3" and "T+1"."""
     name = word.lstrip("#?").partition("=")[0]
     is_broadcast = size == 1 and "#" in word
     return name if name.isidentifier() and not name.startswith("_") and not is_broadcast else None

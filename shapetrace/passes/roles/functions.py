@@ -100,7 +100,14 @@ def short_name(call: Call) -> str:
         known = plain(name.rpartition(".")[2])
         if len(NAMES) < MOST:
             NAMES[name] = known
-    return known
+    return "mul" if known == "einsum" and is_scaling(call) else known
+
+
+def is_scaling(call: Call) -> bool:
+    """Whether an einsum is a product element by element, where one has the last dims of the other: "btc,c->btc"."""
+    terms, _, result = call.literals.get("0", "").strip("'\"").replace(" ", "").partition("->")
+    one, _, other = terms.partition(",")
+    return result in (one, other) and bool(other) and (one.endswith(other) or other.endswith(one))
 
 
 def plain(name: str) -> str:

@@ -16,7 +16,7 @@ from ...letters import in_order, names_in
 from ...schema import TensorMeta, Trace
 from ..axes import Axes, with_axes
 from ..nesting import forward_of
-from .anchors import anchored
+from .anchors import SHARING, anchored
 from .joined import Joined, Row
 from .sized import Written, of_author, sized
 from .words import Words
@@ -37,6 +37,8 @@ def name_widths(trace: Trace, declared: Mapping[str, int] = NOTHING, written: Wr
     configured = {letter: size for letter, size in trace.sizes.items() if letter not in told}
     letters = anchored(trace, joined, told, configured, declared)
     sizes = {**declared, **trace.sizes, **{letter: joined.size(dim) for dim, letter in letters.items()}}
+    if SHARING in sizes:
+        sizes["H"] = sizes["G"] * sizes[SHARING]
     words = further = Words(joined, letters, sizes)
     if declared or written:
         rows = given(trace, joined)

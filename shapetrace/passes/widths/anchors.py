@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ...schema import Trace
+from ..nesting import forward_of
 from ..roles.functions import LOOKUPS, short_name
 from .dims import Dim
 from .joined import Joined
 
-__all__ = ["anchored"]
+__all__ = ["SHARING", "anchored"]
 
 WIDTHS = (
     (1, ("residual",)),
@@ -23,6 +24,10 @@ WIDTHS = (
 """Roles of tensors, of so many dims at least, whose last dim is the width of the model. The first that are there tell
 it: an embedding may be of another width, and be projected; and what is pooled into [B, C] is as wide as its last stage.
 """
+
+
+SHARING = "H/G"
+"""What stands for the heads of each group."""
 
 
 def anchored(
@@ -43,7 +48,7 @@ def anchored(
         ("F", joined.last("ffn_hidden")),
         ("V", vocabulary(trace, joined)),
         *heads(joined, "B" in told, set(map(joined.size, width)), lengths),
-        *fixed_lengths(joined),
+        *fixed_lengths(trace, joined),
     ):
         roots = {root(dim) for dim in dims} - (set() if letter in "TS" else lengths)
         sizes = set(map(joined.size, roots))
@@ -58,17 +63,35 @@ def anchored(
     return {dim: said.pop() for dim, said in found.items() if len(said) == 1}
 
 
-def fixed_lengths(joined: Joined) -> Iterator[tuple[str, list[Dim]]]:
+def fixed_lengths(trace: Trace, joined: Joined) -> Iterator[tuple[str, list[Dim]]]:
     """T and S where the model itself says how long they are: the patches of an image, the frames of a recording.
 
-    A length is a dim of the stream [B, T, C], too: windows, columns of an image and channels that attend are none.
+    A length is a dim of the stream [B, T, C], too: windows, columns of an image and channels that attend are none. Nor
+    are queries that are learned: there are so many of them whatever the model is given.
     """
     root, rows = joined.dims.root, joined.rows("weights")
     stream = {root(row[-2]) for row in joined.rows("residual") if len(row) == 3}
     rows = [row for row in rows if len(row) > 1 and {root(row[-2]), root(row[-1])} <= stream]
+    fixed = {root(dim) for row in rows for dim in row[-2:] if joined.is_open(dim)}
+    fixed -= learned(trace, joined, fixed) if fixed else set()
     sources = {root(row[-1]) for row in rows if root(row[-2]) != root(row[-1])}
-    yield "S", [row[-1] for row in rows if joined.is_open(row[-1]) and root(row[-1]) in sources]
-    yield "T", [row[-2] for row in rows if joined.is_open(row[-2]) and root(row[-2]) not in sources]
+    yield "S", [row[-1] for row in rows if root(row[-1]) in fixed & sources]
+    yield "T", [row[-2] for row in rows if root(row[-2]) in fixed - sources]
+
+
+def learned(trace: Trace, joined: Joined, roots: Collection[Dim]) -> set[Dim]:
+    """Those of some dims that parameters have, and neither what the model is given, nor what a function makes of
+    tensors that have them not."""
+    root, of = joined.dims.root, joined.dims.of
+    found = {root(dim) for row in joined.owned for dim in row} & {*roots}
+    forward = forward_of(trace.calls)
+    for index, call in enumerate(trace.calls) if found else ():
+        given = {root(dim) for tensor in call.inputs.values() for dim in of(tensor)}
+        if index == forward:
+            found -= given
+        elif call.kind == "function" and given:
+            found -= {root(dim) for tensor in call.outputs.values() for dim in of(tensor)} - given
+    return found
 
 
 def lengths_of(joined: Joined) -> set[Dim]:
@@ -115,6 +138,10 @@ def heads(joined: Joined, has_batch: bool, widths: set[int], lengths: set[Dim]) 
 
     found = before_width([dim for row in joined.rows("weights", "scores") for dim in head(joined, row, has_batch)])
     yield "H", found
+    shared = [] if found else list(sharing(joined, neighbours, inner))
+    yield "G", [group for group, _ in shared]
+    yield SHARING, [each for _, each in shared]
+    found = [*found, *(dim for pair in shared for dim in pair)]
     counts = set(map(size, found))
     if counts:
         after = {other for one, other in neighbours if one in set(map(root, found))}
@@ -126,7 +153,7 @@ def heads(joined: Joined, has_batch: bool, widths: set[int], lengths: set[Dim]) 
         width = [dim for dim in width if may_be and root(dim) in owned]
     sizes = set(map(size, width))
     yield "D", [*width, *(dim for dim in joined.last("v") if size(dim) in sizes)]
-    if len(counts) == 1:
+    if len(counts) == 1 and not shared:
         (count,) = counts
         groups = before_width([row[-3] for row in joined.rows("k", "v") if len(row) == 4])
         yield "G", [dim for dim in groups if count % size(dim) == 0 and size(dim) != count]
@@ -143,6 +170,24 @@ def head(joined: Joined, row: Sequence[Dim], has_batch: bool) -> Iterator[Dim]:
     elif len(row) == 3:
         yield row[0]
         yield from (part for parts in joined.cuts.get(joined.dims.root(row[0]), ()) for part in parts)
+
+
+def sharing(
+    joined: Joined, neighbours: Collection[tuple[Dim, Dim]], widths: Collection[Dim]
+) -> Iterator[tuple[Dim, Dim]]:
+    """Of weights [B, G, H/G, T, S] the dims of groups, which keys have, and of the heads in each, which they have not.
+
+    Both stand before the width of heads, one after the other.
+    """
+    root = joined.dims.root
+    queries, keys = ({root(dim) for row in joined.rows(*roles) for dim in row} for roles in ("q", "kv"))
+    for row in joined.rows("weights", "scores"):
+        pair = sorted(row[1:3], key=lambda dim: root(dim) not in keys) if len(row) == 5 else []
+        group, each = pair or (0, 0)
+        is_pair = root(group) in keys and root(each) in queries - keys and all(map(joined.is_open, pair))
+        for one, other in (pair, pair[::-1]) if is_pair else ():
+            if (root(one), root(other)) in neighbours and any((root(other), width) in neighbours for width in widths):
+                yield group, each
 
 
 def beside_heads(joined: Joined, row: Sequence[Dim]) -> Sequence[Dim]:
