@@ -134,3 +134,21 @@ def test_what_an_einsum_scales_is_added_to_the_stream(equation: str) -> None:
     trace = shapetrace.trace(Scaled(equation), torch.zeros(2, 5, 8))
     assert [record.axes for record in trace.roles("residual")] == [("B", "T", "C")] * 2
     assert trace["up"]["output"].axes == ("B", "T", "F")
+
+
+class Unadded(nn.Module):
+    """A stream to which nothing is added at first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = (nn.ModuleList(nn.Linear(8, 8) for _ in range(4)) for _ in range(2))
+        self.between = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.between(attend(self.first, x, x))
+        return x + attend(self.second, x, x)
+
+
+def test_what_attends_and_is_added_to_nothing_is_as_wide_as_what_is() -> None:
+    trace = shapetrace.trace(Unadded(), torch.zeros(2, 5, 8))
+    assert [record.axes for record in trace.roles("attn_out")] == [("B", "T", "C")] * 2

@@ -23,6 +23,7 @@ WIDTHS = (
 )
 """Roles of tensors, of so many dims at least, whose last dim is the width of the model. The first that are there tell
 it: an embedding may be of another width, and be projected; and what is pooled into [B, C] is as wide as its last stage.
+Of the others those have it that are as wide: what attends in a block that adds nothing to the stream.
 """
 
 
@@ -42,12 +43,15 @@ def anchored(
     found: dict[Dim, set[str]] = {}
     root = joined.dims.root
     lengths = lengths_of(joined)
-    width = next((dims for least, roles in WIDTHS if (dims := joined.last(*roles, least=least))), [])
+    likely = [joined.last(*roles, least=least) for least, roles in WIDTHS]
+    width = next(filter(None, likely), [])
+    wide = set(map(joined.size, width))
+    width = [dim for dims in likely for dim in dims if joined.size(dim) in wide] if len(wide) == 1 else width
     for letter, dims in (
         ("C", width),
         ("F", joined.last("ffn_hidden")),
         ("V", vocabulary(trace, joined)),
-        *heads(joined, "B" in told, set(map(joined.size, width)), lengths),
+        *heads(joined, "B" in told, wide, lengths),
         *fixed_lengths(trace, joined),
     ):
         roots = {root(dim) for dim in dims} - (set() if letter in "TS" else lengths)
