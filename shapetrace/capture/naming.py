@@ -20,7 +20,7 @@ from ..passes.depth import layers_of
 from ..passes.meeting import meet
 from ..passes.nesting import forward_of
 from ..passes.plumbing import is_float
-from ..passes.roles import name_roles
+from ..passes.roles import with_unmade
 from ..passes.widths import name_widths
 from ..passes.widths.unseen import name_unseen
 from ..schema import Call, Trace
@@ -139,7 +139,7 @@ class Naming:
         if is_shared():
             return Probes({}, reason="the model runs in several processes, which would have to run again together")
         unmade = any(call.unmade for call in trace.calls)
-        again: Recording = (lambda *forward: name_roles(self.record(*forward))) if unmade else self.record
+        again: Recording = (lambda *forward: with_unmade(self.record(*forward))) if unmade else self.record
         layers = layers_of(trace)
         depths = [None] if layers is None else [(trace, layers), None]
         reasons: list[str] = []

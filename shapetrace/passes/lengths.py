@@ -40,8 +40,9 @@ def settled(trace: Trace, axes: AxesOf, declared: Mapping[str, int]) -> dict[str
     unknown = [letter for letter in trace.sizes if is_unknown(letter)]
     if not unknown:
         return {}
-    weights = list(by_lengths(trace, axes))
-    attended = {letter for place in tensors(trace, of_roles("weights")) for letter in letters_in(axes(*place))}
+    roles = of_attention(trace, axes)
+    weights = list(by_lengths(trace, axes, roles))
+    attended = {letter for each in roles["weights"] for letter in letters_in(each)}
     found = lengths(weights)
     along = of_convolutions(trace, axes)
     for told in (
@@ -67,14 +68,21 @@ def agreeing(told: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str
     return {letter: name for letter, name in told.items() if name not in found.values()}
 
 
-def by_lengths(trace: Trace, axes: AxesOf) -> Iterator[Axes]:
+def of_attention(trace: Trace, axes: AxesOf) -> dict[str, list[Axes]]:
+    """The axes of queries, keys, values and weights, by their role."""
+    found: dict[str, list[Axes]] = {role: [] for role in ("q", "k", "v", "weights")}
+    for place in tensors(trace):
+        if (role := place[3].role) in found:
+            found[role].append(axes(*place))
+    return found
+
+
+def by_lengths(trace: Trace, axes: AxesOf, roles: Mapping[str, list[Axes]]) -> Iterator[Axes]:
     """The axes of weights, in an order that ends with the two lengths, of queries and of keys: [B, H, T, S]. Of some
     it cannot be told which these are."""
-    queries, keys = ([axes(*place) for place in tensors(trace, of_roles(*roles))] for roles in ("q", "kv"))
-    keys = keys or [axes(*place) for place in given(trace)]
-    for place in tensors(trace, of_roles("weights")):
-        each = axes(*place)
-        pair = pair_in(each, queries, keys)
+    keys = [*roles["k"], *roles["v"]] or [axes(*place) for place in given(trace)]
+    for each in roles["weights"]:
+        pair = pair_in(each, roles["q"], keys)
         if pair is not None:
             yield (*(axis for dim, axis in enumerate(each) if dim not in pair), *(each[dim] for dim in pair))
         elif len(each) < 2:
@@ -112,10 +120,6 @@ def crossed(each: Axes, queries: list[Axes], keys: list[Axes]) -> tuple[int, int
     alone = [dim for dim, axis in unknown if not any(axis in key for key in keys)]
     seen = [dim for dim, axis in unknown if not any(axis in query for query in queries)]
     return (alone[0], seen[0]) if queries and len(alone) == len(seen) == 1 and alone != seen else None
-
-
-def of_roles(*roles: str) -> Callable[[TensorMeta], bool]:
-    return lambda tensor: tensor.role in roles
 
 
 def lengths(weights: list[Axes]) -> dict[str, str]:
@@ -229,7 +233,9 @@ def of_sizes(trace: Trace, axes: AxesOf, found: Mapping[str, str], declared: Map
     A letter of the model's own is another axis that has this size, if there is one that did not change.
     """
     left = [letter for letter in trace.sizes if is_unknown(letter) and letter not in found]
-    constant = {axis for place in tensors(trace, lambda _: True) for axis in axes(*place) if isinstance(axis, int)}
+    if not left or not declared:
+        return {}
+    constant = {axis for place in tensors(trace) for axis in axes(*place) if isinstance(axis, int)}
     free = {
         name: size
         for name, size in declared.items()
@@ -252,9 +258,9 @@ def of_forward(trace: Trace, place: str) -> Iterator[Place]:
         yield from ((index, place, key, tensor) for key, tensor in found.items())
 
 
-def tensors(trace: Trace, wanted: Callable[[TensorMeta], bool]) -> Iterator[Place]:
-    """The wanted tensors, each with its place."""
+def tensors(trace: Trace) -> Iterator[Place]:
+    """Each tensor with its place."""
     for index, call in enumerate(trace.calls):
         for place in ("inputs", "outputs", "unmade"):
-            tensors: dict[str, TensorMeta] = getattr(call, place)
-            yield from ((index, place, key, tensor) for key, tensor in tensors.items() if wanted(tensor))
+            found: dict[str, TensorMeta] = getattr(call, place)
+            yield from ((index, place, key, tensor) for key, tensor in found.items())
