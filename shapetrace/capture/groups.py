@@ -5,10 +5,11 @@ A dim that no guess lets change belongs to the model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import count
+from collections.abc import Callable, Iterator, Sequence, Set
+from itertools import combinations, count
 
 from ..letters import is_unknown, unknown
+from ..passes.meeting import Meeting
 from .given import Held
 
 __all__ = ["Dim", "Groups", "guesses", "next_letter", "splits"]
@@ -86,16 +87,23 @@ def grouped(held: Sequence[Held], dims: Sequence[Dim], key: Callable[[int, int],
     return {key if isinstance(key, str) else unknown(place): dims for place, (key, dims) in enumerate(found.items())}
 
 
-def splits(held: Sequence[Held], groups: Groups, letter: str, *, by_tensor: bool) -> Iterator[Groups]:
+def splits(held: Sequence[Held], groups: Groups, letter: str, meeting: Set[Meeting]) -> Iterator[Groups]:
     """A group taken apart in two: lengths that are equal may be so by chance.
 
-    `by_tensor`, what a decoder is given goes by itself, then the first tensor, then the last. And where one tensor has
-    several dims in the group, its first does.
+    Where tensors in it meet, what a decoder is given goes by itself, then all before the later of two that meet, for
+    masks follow what they are for; then the first tensor, and the last. And where one tensor has several dims in the
+    group, its first does.
     """
     dims = groups[letter]
     numbers = list(dict.fromkeys(number for number, _ in dims))
+    pairs = [pair for pair in combinations(numbers, 2) if {held[number].name for number in pair} in meeting]
     decoder = [number for number in numbers if of_decoder(held[number].name)]
-    parts = [[dim for dim in dims if dim[0] in part] for part in (decoder, numbers[:1], numbers[-1:]) if by_tensor]
+    before = [numbers[: numbers.index(later)] for _, later in pairs]
+    parts = [
+        [dim for dim in dims if dim[0] in part]
+        for part in (decoder, *before, numbers[:1], numbers[-1:])
+        if any((one in part) != (other in part) for one, other in pairs)
+    ]
     if len(numbers) < len(dims):
         parts += [[dim for dim in dims if dim[1] == 0], dims[:1]]
     for part in dict.fromkeys(map(tuple, parts)) if is_unknown(letter) else ():

@@ -203,6 +203,11 @@ def test_batch_and_length_are_told_by_what_is_done_with_them(
     assert axes(make().eval(), *args) == expected
 
 
+def test_what_is_given_twice_is_two_lengths_where_one_attends_to_the_other() -> None:
+    x = torch.zeros(2, 4, 8)
+    assert axes(nn.Transformer(8, 2, 1, 1, 16, batch_first=True).eval(), x, x) == [("B", "S", "C"), ("B", "T", "C")]
+
+
 def test_where_nothing_tells_the_header_says_which_axes_and_what_would_help() -> None:
     trace = shapetrace.trace(nn.Linear(8, 8), X)
     assert trace.notes == (
