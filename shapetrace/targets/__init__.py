@@ -80,7 +80,7 @@ CONFIGURED = ("hf",)
 def find(target: str, way: Way = AS_IT_IS) -> Place:
     """Where a target is; nothing is imported yet. `TargetError`, with what is near, if it is not there."""
     kind, colon, rest = target.partition(":")
-    if colon and rest and kind in KINDS:
+    if colon and kind in KINDS:
         return KINDS[kind](target, rest, way)
     refuse_changes(target, way)
     where, _, name = target.rpartition(":")

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from ...errors import TargetError
-from ..place import Place, Way
+from ..place import Place, Way, hint
 
 __all__ = ["find"]
 
@@ -24,6 +24,11 @@ def find(target: str, rest: str, way: Way) -> Place:
     """A model that transformers knows. `TargetError` if there is no transformers."""
     if find_spec("transformers") is None:
         raise TargetError(f"{target}: this needs transformers, which is not installed: pip install 'shapetrace[hf]'")
+    if not rest:
+        from .configs import types
+
+        known = hint("", types(), "there is")
+        raise TargetError(f"{target} names no model: it is hf:TYPE or hf:path/config.json{known}")
     return place(Wanted(target, *split(rest), way))
 
 
@@ -88,7 +93,7 @@ def builder(wanted: Wanted) -> Callable[..., object]:
         own = {letter: size for letter, size in letters.items() if letter not in fixed and size is not None}
         config = recipe.config(own)
         with building(mode):
-            model = made(kind, config, is_real)
+            model = made(wanted.target, kind, config, is_real)
         sizes = {letter: letters.get(letter) or size for letter, size in fixed.items()}
         given = inputs(model, sizes)
         return model, (), given if wanted.cache else {**given, "use_cache": False}
@@ -98,12 +103,18 @@ def builder(wanted: Wanted) -> Callable[..., object]:
     return build
 
 
-def made(kind: Any, config: Any, is_real: bool) -> Any:
-    from .configs import fitting, quietly, uninitialised
+def made(target: str, kind: Any, config: Any, is_real: bool) -> Any:
+    from ..refusals import refused
+    from .configs import fields, fitting, quietly, uninitialised
 
     if kind.__name__.endswith("ForSequenceClassification") and config.pad_token_id is None:
         config.pad_token_id = 0  # it takes rows of more than one length if it can tell them, and else but one row
-    with quietly(), nullcontext() if is_real else uninitialised():
+    refusal = refused(
+        f"{target}: {kind.__name__} cannot be built with this configuration",
+        "--set FIELD=VALUE changes a field",
+        fields(config),
+    )
+    with quietly(), nullcontext() if is_real else uninitialised(), refusal:
         return kind._from_config(fitting(kind, config)).eval()
 
 
