@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import (
 from ..errors import ShapetraceError, TargetError, brief
 from .blame import hidden, posix
 
-__all__ = ["WEIGHTLESS", "refused"]
+__all__ = ["WEIGHTLESS", "refused", "said"]
 
 WEIGHTLESS = (
     DataDependentOutputException,

@@ -81,6 +81,7 @@ def find(target: str, name: str, way: Way, library: Library, reason: bool = Fals
         partial(builder, target, name, way, library, is_real),
         registered=True,
         weightless=True,
+        guesses=True,
         instead=None if is_real or way.weightless or way.device else partial(find, target, name, way, library, True),
         note="{reason}; this run is not weightless" if reason else "",
     )

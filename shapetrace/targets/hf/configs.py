@@ -236,10 +236,10 @@ def fitting(kind: Any, config: Any) -> Any:
 
 
 @contextmanager
-def quietly() -> Iterator[None]:
+def quietly(most: int = logging.WARNING) -> Iterator[None]:
     """transformers says much that is about weights."""
     level = logging.root.manager.disable
-    logging.disable(logging.WARNING)
+    logging.disable(most)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
