@@ -132,7 +132,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...], list[tuple[str 
         [(8, 8)],
     ),
     "ids and a mask of floats": (
-        lambda: embedded(lambda e, x, mask: mask[:, 0] @ e(x)),
+        lambda: embedded(lambda e, x, mask: (e(x) @ e(x).mT + mask[:, 0]).relu()),
         (ids(2, 4), torch.ones(2, 1, 4, 4)),
         [("B", "T"), ("B", 1, "T", "T")],
     ),
