@@ -55,11 +55,16 @@ def special(model: PreTrainedModel, z: Sizes) -> dict[str, Any]:
         text = config.text_config
         layers = text.per_layer_config if text.is_heterogeneous else [text] * len(text.layer_types)
         past = {
-            kind: (torch.randn(z.B, layer.num_key_value_heads, z.T, layer.head_dim),) * 2
+            kind: (torch.randn(z.B, layer.num_key_value_heads, z.S, layer.head_dim),) * 2
             for kind, layer in zip(text.layer_types, layers, strict=True)
         }
         embeddings = torch.randn(z.B, z.T, 2 * config.backbone_hidden_size)
-        return {"input_ids": None, "inputs_embeds": embeddings, "shared_kv_states": past}
+        return {
+            "input_ids": None,
+            "inputs_embeds": embeddings,
+            "attention_mask": mask(z.B, z.S),
+            "shared_kv_states": past,
+        }
     if config.model_type == "granite_speech5_ctc":  # four frames at once
         return {"input_features": torch.randn(z.B, 64, 4 * config.encoder_config.num_mel_bins)}
     if config.model_type == "omniasr_ctc":  # a channel of its own
