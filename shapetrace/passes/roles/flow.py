@@ -168,6 +168,16 @@ class Flow:
                 return merged
         return node
 
+    def around(self, *nodes: Node) -> int:
+        """The smallest module that all of these were made in; -1 if there is none."""
+        indices = [node.index for node in nodes if node.index >= 0]
+        if not indices:
+            return -1
+        first, module = min(indices), max(indices)
+        while module >= 0 and (module > first or self.calls[module].kind != "module"):
+            module = self.parents[module]
+        return module
+
     def step(self, index: int, call: Call) -> None:
         """A call that makes a node for each of its results, and for each tensor that it writes to."""
         keys = tuple(call.inputs)

@@ -50,29 +50,19 @@ class Modules:
                 index = self.flow.parents[index]
         return found
 
-    def around(self, *nodes: Node) -> int:
-        """The smallest module that all of these were made in; -1 if there is none."""
-        indices = [node.index for node in nodes if node.index >= 0]
-        if not indices:
-            return -1
-        first, module = min(indices), max(indices)
-        while module >= 0 and (module > first or self.flow.calls[module].kind != "module"):
-            module = self.flow.parents[module]
-        return module
-
     def attention(self, one: Attention) -> None:
         if one.sources.is_self is None:
             return
         kind = "self-attention" if one.sources.is_self else "cross-attention"
         role = f"causal {kind}" if one.sources.is_self and one.is_causal else kind
-        module = self.around(*one.sources.projections, one.end)
+        module = self.flow.around(*one.sources.projections, one.end)
         if self.attended.get(module) == 1 and self.sums.get(module, 0) <= 1 and not self.fed.get(module):
             self.set(module, role, one.sources.x)
         elif one.fused is not None:
             self.calls[one.fused] = role
 
     def feed_forward(self, branch: Branch) -> None:
-        module = self.around(*branch.projections)
+        module = self.flow.around(*branch.projections)
         if module >= 0 and not self.sums.get(module) and not self.attended.get(module):
             self.set(module, "feed-forward", branch.reads)
 
@@ -82,7 +72,7 @@ class Modules:
         One with several feed-forwards may be all blocks together, if there is no other module like it.
         """
         kind = self.kind(branch)
-        smallest = module = self.around(attention.end, branch.total)
+        smallest = module = self.flow.around(attention.end, branch.total)
         while module >= 0 and not self.fed.get(module):
             module = self.flow.parents[module]
         if self.fed.get(module) != 1:

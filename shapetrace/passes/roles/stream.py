@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from ..plumbing import is_float
 from .attention import Attention
 from .beginnings import beginnings
 from .branches import Branch, experts, feed_forward
 from .flow import Flow, Node
-from .forms import FAR, base, is_projection, uncut, unscaled
-from .functions import DROPOUTS, PARTS, QUOTIENTS, SHAPING, SUMS, TIMES
+from .forms import base, uncut, unscaled
 from .norms import is_last_of_norm
-from .sums import carried, is_made_of, is_sum, is_worked_on, since
+from .sums import added_to, carried, is_made_of, is_sum, is_worked_on, since
 
 __all__ = ["Stream", "stream"]
 
@@ -74,29 +72,8 @@ def stream(flow: Flow, found: list[Attention]) -> Stream:
 
 def added(one: Attention) -> Branch | None:
     """Where the output of an attention is added to what the attention was made of."""
-    if one.attn_out is None:
-        return None
-    behind = one.sources.behind
-    seen = {one.attn_out.at}
-    queue = [one.attn_out]
-    for node in queue:
-        for user in node.users:
-            if user.at in seen or len(seen) > FAR or not is_float(user.meta):
-                continue
-            if is_sum(user):
-                other = user.inputs[0] if user.inputs[1] is node else user.inputs[1]
-                start = base(other) if base(other).at in behind else unscaled(other)
-                if start.at in behind or (start.norm_of is not None and start.norm_of.at in behind):
-                    return Branch(start, user, one.attn_out, one.sources.x, one)
-            elif is_projection(user) or (user.name not in ADDING and user.norm_of is None):
-                continue
-            seen.add(user.at)
-            queue.append(user)
-    return None
-
-
-ADDING = TIMES | QUOTIENTS | SUMS | SHAPING | DROPOUTS | PARTS
-"""What may lie between an output projection and where it is added."""
+    found = None if one.attn_out is None else added_to(one.attn_out, one.sources.behind)
+    return None if one.attn_out is None or found is None else Branch(*found, one.attn_out, one.sources.x, one)
 
 
 def trace_back(made: Stream, node: Node) -> None:
