@@ -41,7 +41,7 @@ import msgspec
 
 from ...schema import TensorMeta, Trace
 from .attention import Attention, attentions
-from .elements import Held, nothing
+from .elements import Elements, Held, nothing
 from .embeddings import positions, rotations, tokens
 from .flow import Flow, Node
 from .forms import given_out
@@ -64,11 +64,13 @@ def name_roles(trace: Trace, held: Held = nothing) -> Trace:
         return trace
     with Flow(trace) as flow:
         found = attentions(flow, Masks(flow, held))
+        elements = Elements(flow, held)
+        looked_up = tokens(flow, elements)
         roles = Roles(flow)
         for one in found:
             roles.of_attention(one)
-        made = stream(flow, found)
-        roles.of_ends(found, made)
+        made = stream(flow, found, looked_up)
+        roles.of_ends(found, made, looked_up, elements)
         roles.of_stream(made)
         return roles.applied(trace, Modules(flow, found, made), found)
 
@@ -110,7 +112,7 @@ class Roles:
         self.give(one.concat, "concat")
         self.give(one.attn_out, "attn_out")
 
-    def of_ends(self, found: list[Attention], made: Stream) -> None:
+    def of_ends(self, found: list[Attention], made: Stream, looked_up: list[Node], elements: Elements) -> None:
         ends = losses(self.flow)
         for loss, _ in ends:
             self.give(loss, "loss")
@@ -118,10 +120,10 @@ class Roles:
         for node in self.logits:
             self.give_all(node, "logits", (-1,))
         is_transformer = bool(found or made.values)
-        embedded = [node for node in tokens(self.flow) if is_transformer or is_said(node, self.logits)]
+        embedded = [node for node in looked_up if is_transformer or is_said(node, self.logits)]
         for node in embedded:
             self.give_all(node, "token_embedding", (0, -1))
-        for node in positions(embedded):
+        for node in positions(embedded, elements):
             self.give(node, "position_embedding")
         for node in rotations(found):
             self.give(node, "rotation")

@@ -10,7 +10,7 @@ import msgspec
 
 from ...schema import Call, TensorMeta, Trace
 from ..plumbing import is_float
-from .functions import LINEARS, PARTS, PICKS, PRODUCTS, SHAPING, WAVES, short_name
+from .functions import LINEARS, PARTS, PICKS, PRODUCTS, SHAPING, WAVES, of_einsum, short_name
 from .norms import norm_of
 
 __all__ = ["Flow", "Node"]
@@ -183,8 +183,8 @@ class Flow:
         keys = tuple(call.inputs)
         inputs = tuple([self.read(meta) for meta in call.inputs.values()])
         name = short_name(call)
-        if name == "einsum" and len(inputs) == 1:
-            name = "permute"
+        if name == "einsum":
+            name = of_einsum(call.literals.get("0", "").strip("'\""))
         numbers = [meta.number for meta in call.inputs.values()]
         for number in call.written:
             if number in numbers:

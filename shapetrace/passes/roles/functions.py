@@ -27,6 +27,7 @@ __all__ = [
     "TIMES",
     "TURNS",
     "WAVES",
+    "of_einsum",
     "short_name",
 ]
 
@@ -101,6 +102,18 @@ def short_name(call: Call) -> str:
         if len(NAMES) < MOST:
             NAMES[name] = known
     return known
+
+
+def of_einsum(equation: str) -> str:
+    """What it is where it sums over nothing: a form of one tensor, or two multiplied place by place, as a scale by
+    weights is, "btc,c->btc". Else a product."""
+    terms, _, result = equation.replace(" ", "").partition("->")
+    operands = terms.split(",")
+    if not result or set(terms) - {","} != set(result) or len(operands) > 2:
+        return "einsum"
+    if len(operands) == 1:
+        return "permute"
+    return "mul" if result in operands else "einsum"
 
 
 def plain(name: str) -> str:

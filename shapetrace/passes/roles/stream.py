@@ -48,7 +48,8 @@ class Stream:
         return [self.values[at] for at in self.starts]
 
 
-def stream(flow: Flow, found: list[Attention]) -> Stream:
+def stream(flow: Flow, found: list[Attention], looked_up: list[Node]) -> Stream:
+    """looked_up   the embeddings of tokens"""
     made = Stream()
     for one in found:
         branch = added(one)
@@ -57,7 +58,7 @@ def stream(flow: Flow, found: list[Attention]) -> Stream:
             trace_back(made, branch.start)
             made.add(branch.start, branch.total)
     within = {at for one in found for at in one.sources.between}
-    for start in beginnings(flow, within):
+    for start in beginnings(flow, looked_up, within):
         made.values[start.at] = start
     for node in flow.nodes:
         if is_sum(node) and node.at not in within:
