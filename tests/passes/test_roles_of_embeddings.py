@@ -56,3 +56,12 @@ def test_tokens_that_tell_nothing_are_of_the_longest_table(ids: Tensor) -> None:
     found = trace(Typed(), ids, torch.zeros_like(IDS))
     assert said(found)[0] == "token: token_embedding"
     assert "position_embedding" not in str(said(found))
+
+
+def test_whole_numbers_that_are_not_known_are_no_positions() -> None:
+    class Picked(Placed):
+        def forward(self, ids: Tensor, places: Tensor, kinds: Tensor) -> Tensor:
+            x = self.token(ids) + self.kind(kinds.gather(1, places))
+            return self.head(self.block(x))
+
+    assert "position_embedding" not in str(said(trace(Picked(), TEXT, torch.arange(4).expand(2, 4), KINDS)))

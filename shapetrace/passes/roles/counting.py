@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from .arithmetic import Number, plus
 from .elements import Elements
 from .flow import Node
 from .functions import PICKS
@@ -28,23 +27,24 @@ def is_counted(ids: Node) -> bool:
     return False
 
 
-def numbers(ids: Node, elements: Elements) -> list[list[Number]]:
-    """The first numbers of the first row, and of the last."""
+def numbers(ids: Node, elements: Elements) -> list[list[float]]:
+    """The first numbers of the first row, and of the last; nothing if not all of them are known."""
     if len(ids.shape) not in (1, 2) or 0 in ids.shape:
         return []
     rows = (0, ids.shape[0] - 1) if len(ids.shape) == 2 else (0,)
-    return [[elements.at(ids, (row, at)) for at in range(min(NEAR, ids.shape[-1]))] for row in rows]
+    found = [[elements.at(ids, (row, at)) for at in range(min(NEAR, ids.shape[-1]))] for row in rows]
+    known = [[number for number in row if number is not None] for row in found]
+    return known if known == found else []
 
 
-def is_varied(found: list[list[Number]]) -> bool:
-    """Whether all are known, and not all the same."""
-    return len({number for row in found for number in row}) > 1 and not any(None in row for row in found)
+def is_varied(found: list[list[float]]) -> bool:
+    return len({number for row in found for number in row}) > 1
 
 
-def counts_on(found: list[list[Number]]) -> bool:
+def counts_on(found: list[list[float]]) -> bool:
     """Whether each row counts on to 2 or more, where it does not stand still for padding or begins again, at 0 or 1."""
     steps = [pair for row in found for pair in pairwise(row)]
-    counting = [pair for pair in steps if plus(pair[0], 1) == pair[1]]
+    counting = [pair for pair in steps if pair[0] + 1 == pair[1]]
     begins = {row[0] for row in found}
     return (
         2 * len(counting) > len(steps)
