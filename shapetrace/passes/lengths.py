@@ -70,13 +70,22 @@ def by_lengths(trace: Trace, axes: AxesOf) -> Iterator[Axes]:
     only. If they have both, and then a width, that is the batch: each sequence attends with one query, [B, S]."""
     keys = [axes(*place) for place in tensors(trace, lambda tensor: tensor.role in ("k", "v"))]
     keys = keys or [axes(*place) for place in given(trace)]
+    queries = [axes(*place) for place in tensors(trace, lambda tensor: tensor.role == "q")]
     for place in tensors(trace, lambda tensor: tensor.role == "weights"):
-        each = axes(*place)
+        each = with_heads_first(axes(*place), queries)
         if len(each) < 2 or each[-2] == each[-1]:
             yield each
         elif not any({*each[-2:]} <= {*key[:-1]} for key in keys):
             is_turned = any(each[-2] in key for key in keys) and not any(each[-1] in key for key in keys)
             yield (*each[:-2], each[-1], each[-2]) if is_turned else each
+
+
+def with_heads_first(weights: Axes, queries: list[Axes]) -> Axes:
+    """[B, H, T, S] of weights that are [B, T, H, S], as their queries are [B, T, H, D]."""
+    if len(weights) < 4 or not is_unknown(weights[-3]) or not is_unknown(weights[-1]):
+        return weights
+    is_head = isinstance(weights[-2], int) and any(query[-3:-1] == weights[-3:-1] for query in queries)
+    return (*weights[:-3], weights[-2], weights[-3], weights[-1]) if is_head else weights
 
 
 def lengths(weights: list[Axes]) -> dict[str, str]:

@@ -75,7 +75,8 @@ def lengths_of(joined: Joined) -> set[Dim]:
     """The roots of dims that are batch or length where there is attention, and of what these are made of: the rows and
     columns of an image."""
     found: set[Dim] = set()
-    left = [dim for row in joined.rows("weights", "scores") for dim in (*row[-2:], *(row[:1] if len(row) == 4 else ()))]
+    rows = [heads_first(joined, row) for row in joined.rows("weights", "scores")]
+    left = [dim for row in rows for dim in (*row[-2:], *(row[:1] if len(row) == 4 else ()))]
     while left:
         root = joined.dims.root(left.pop())
         if root not in found:
@@ -128,13 +129,20 @@ def heads(joined: Joined, has_batch: bool, widths: set[int], lengths: set[Dim]) 
     yield "D", [*width, *(dim for dim in joined.last("v") if size(dim) in sizes)]
     if len(counts) == 1:
         (count,) = counts
-        groups = before_width([row[-3] for row in joined.rows("k", "v") if len(row) == 4])
+        groups = before_width([heads_first(joined, row)[-3] for row in joined.rows("k", "v") if len(row) == 4])
         yield "G", [dim for dim in groups if count % size(dim) == 0 and size(dim) != count]
         yield "H", [dim for dim in groups if size(dim) == count]
 
 
+def heads_first(joined: Joined, row: Sequence[Dim]) -> Sequence[Dim]:
+    """[B, H, T, …] of what is [B, T, H, …], where T is told already."""
+    is_second = len(row) == 4 and not joined.is_open(row[1]) and joined.is_open(row[2])
+    return (row[0], row[2], row[1], row[3]) if is_second else row
+
+
 def head(joined: Joined, row: Sequence[Dim], has_batch: bool) -> Iterator[Dim]:
     """Of the dims of weights that of the heads: [B, H, T, S]; or what a batch of heads is made of: [2·B, T, S]."""
+    row = heads_first(joined, row)
     if len(row) == 4 and not (has_batch and joined.is_open(row[0])):
         yield row[1]
     elif len(row) == 3:
