@@ -9,6 +9,7 @@ contradicts itself names nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 
 from ..letters import MODEL_AXES, is_unknown, names_in
@@ -23,6 +24,8 @@ Place = tuple[int, str, str, TensorMeta]
 AxesOf = Callable[[int, str, str, TensorMeta], tuple[str | int, ...]]
 
 Axes = tuple[str | int, ...]
+
+NUMBER = re.compile(r"\d+")
 
 INTEGERS = ("int", "uint")
 
@@ -98,9 +101,14 @@ def lengths(weights: list[Axes]) -> dict[str, str]:
         more = [letter for letter in names_in(k) if letter != q]
         if is_unknown(q) and len(more) == 1 and k in (f"{q}+{more[0]}", f"{more[0]}+{q}"):
             return {str(q): "T", more[0]: "P"}
-    alone = [str(q) for q, k in pairs if q == k and is_unknown(q)]
+    alone = [str(q) for q, k in pairs if is_unknown(q) and (q == k or is_longer(q, k))]
     queries = {q for q, _ in pairs if is_unknown(q)}
     return {alone[0]: "T"} if len(alone) == len(queries) == 1 else {}
+
+
+def is_longer(length: str | int, other: str | int) -> bool:
+    """Whether it is as long as the first and some more, as keys are with a few that are learned."""
+    return str(other) in (f"{length}+{number}" for number in NUMBER.findall(str(other)))
 
 
 def batches(weights: list[Axes]) -> dict[str, str]:
