@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import SequenceMatcher, get_close_matches
 
-__all__ = ["FileError", "InputError", "LookupFailed", "ShapetraceError", "TargetError", "near", "printable"]
+__all__ = ["FileError", "InputError", "LookupFailed", "ShapetraceError", "TargetError", "brief", "near", "printable"]
 
 
 class ShapetraceError(Exception):
@@ -41,6 +41,11 @@ class LookupFailed(ShapetraceError, KeyError):
 def printable(text: str) -> str:
     """`text` on one line, without what a terminal would obey: a file, or a module's name, can say anything."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
+def brief(text: str, most: int = 300) -> str:
+    """The beginning of what may be of any length."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
 
 
 def near(word: str, words: Iterable[str], *, most: int = 3) -> list[str]:

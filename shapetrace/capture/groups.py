@@ -41,9 +41,11 @@ def guesses(held: Sequence[Held]) -> Iterator[Groups]:
         free = [(number, dim) for number, dim in dims if is_free(number, dim, floats)]
         for key in (place_and_size, size_alone):
             seen.append(grouped(held, free, key))
-        if floats is None:  # a mask of floats, [B, 1, T, T]
+        if floats is None:  # a mask of floats, [B, 1, T, T], [T, T] or [B, T]
             sizes = {held[number].shape[dim] for number, dim in free}
-            alike = [(number, dim) for number, dim in dims if held[number].shape[dim] in sizes and dim > 1]
+            alike = [
+                (n, dim) for n, dim in dims if held[n].shape[dim] in sizes and (dim > 1 or len(held[n].shape) == 2)
+            ]
             seen.append(grouped(held, sorted({*free, *alike}), size_alone))
     first = [dim for dim in dims if dim[1] == 0 and is_free(*dim, 1)]
     lengths = [dim for dim in dims if dim[1] == 1 and not held[dim[0]].is_float and is_free(*dim, 1)]
@@ -84,20 +86,22 @@ def grouped(held: Sequence[Held], dims: Sequence[Dim], key: Callable[[int, int],
     return {key if isinstance(key, str) else unknown(place): dims for place, (key, dims) in enumerate(found.items())}
 
 
-def splits(held: Sequence[Held], groups: Groups) -> Iterator[Groups]:
-    """Each group that several tensors are in, taken apart in two: lengths that are equal may be so by chance.
+def splits(held: Sequence[Held], groups: Groups, letter: str, *, by_tensor: bool) -> Iterator[Groups]:
+    """A group taken apart in two: lengths that are equal may be so by chance.
 
-    What a decoder is given goes by itself, then the first tensor, then the last.
+    `by_tensor`, what a decoder is given goes by itself, then the first tensor, then the last. And where one tensor has
+    several dims in the group, its first does.
     """
-    for letter, dims in groups.items():
-        numbers = list(dict.fromkeys(number for number, _ in dims))
-        if len(numbers) < 2 or not is_unknown(letter):
-            continue
-        decoder = [number for number in numbers if of_decoder(held[number].name)]
-        for part in dict.fromkeys(map(tuple, (decoder, numbers[:1], numbers[-1:]))):
-            if part and len(part) < len(numbers):
-                apart = {letter: [d for d in dims if d[0] in part], **{k: v for k, v in groups.items() if k != letter}}
-                yield {**apart, next_letter(groups): [d for d in dims if d[0] not in part]}
+    dims = groups[letter]
+    numbers = list(dict.fromkeys(number for number, _ in dims))
+    decoder = [number for number in numbers if of_decoder(held[number].name)]
+    parts = [[dim for dim in dims if dim[0] in part] for part in (decoder, numbers[:1], numbers[-1:]) if by_tensor]
+    if len(numbers) < len(dims):
+        parts += [[dim for dim in dims if dim[1] == 0], dims[:1]]
+    for part in dict.fromkeys(map(tuple, parts)) if is_unknown(letter) else ():
+        if part and len(part) < len(dims):
+            rest = [dim for dim in dims if dim not in part]
+            yield {letter: list(part), **{k: v for k, v in groups.items() if k != letter}, next_letter(groups): rest}
 
 
 def of_decoder(name: str) -> bool:

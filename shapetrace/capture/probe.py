@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from itertools import product
 from typing import Any, cast
 
 import msgspec
@@ -130,10 +129,9 @@ class Prober:
         yield from self.first_apart(groups, [inputs], [NOTHING])
         yield from self.first_apart({}, [NOTHING], [own])
 
-    def first_apart(self, groups: Groups, inputs: Iterable[Settings], own: Iterable[Settings]) -> Iterator[Choice]:
+    def first_apart(self, groups: Groups, inputs: Iterable[Settings], own: Sequence[Settings]) -> Iterator[Choice]:
         """The first choice that changes something, and in which no letter is confused with another."""
-        for each in product(inputs, own):
-            choice = Choice(groups, *each)
+        for choice in (Choice(groups, one, other) for one in inputs for other in own):
             if (choice.inputs[0] or choice.own[0]) and are_apart(self.sizes(choice), all_sizes(choice)):
                 yield choice
                 return
@@ -154,10 +152,14 @@ class Prober:
         return found
 
     def apart(self, groups: Groups, inputs: Settings) -> tuple[Groups, Settings]:
-        """The groups, one of them taken apart in two if the model runs so: equal lengths may be equal by chance."""
-        for finer in splits(self.held, groups) if self.told_apart else ():
-            if more := self.working(finer):
-                return finer, more
+        """The groups, each taken apart as far as the model runs so: equal lengths may be equal by chance."""
+        letters = list(groups)
+        for letter in letters:
+            for finer in splits(self.held, groups, letter, by_tensor=self.told_apart):
+                if more := self.working(finer):
+                    letters += [letter, next_letter(groups)]
+                    groups, inputs = finer, more
+                    break
         return groups, inputs
 
     def working(self, groups: Groups) -> Settings | None:

@@ -7,7 +7,7 @@ A module that holds others, or several tensors with roles, is a scope: what is i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -16,7 +16,12 @@ from ..passes.nesting import ends, siblings, within
 from ..passes.roles.functions import LINEARS, LOOKUPS, NORMS, PRODUCTS, short_name
 from ..schema import Call, TensorMeta, Trace, part
 
-__all__ = ["INDEX", "PASSING", "Item", "Part", "Place", "Side", "aimed"]
+__all__ = ["INDEX", "NONE", "PASSING", "Around", "Item", "Part", "Place", "Side"]
+
+Around = frozenset[Hashable]
+"""What is known of where a step stands in the flow: roles, names of modules, activations."""
+
+NONE: Around = frozenset()
 
 LAYERS = LINEARS | LOOKUPS | NORMS
 
@@ -45,7 +50,8 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     is_scope  whether it holds what is paired in turn
     is_shell  whether what it holds is paired as if it stood there itself
     role      of the tensor, or of the call as a whole
-    aim       of a step without a role those of the next ones which are made of it: "k" of what is projected to keys
+    origin, aim  of a step between what is known: the nearest of that of which it is made, and which are made of it:
+              "k" of what is projected to keys
     structure  of a module, see `Side.structures`
     """
 
@@ -57,7 +63,8 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     is_scope: bool = False
     role: str = ""
     is_shell: bool = False
-    aim: frozenset[str] = frozenset()
+    origin: Around = NONE
+    aim: Around = NONE
     structure: int = 0
 
     @property
@@ -88,7 +95,7 @@ class Side:
         self.stops = ends(trace.calls)
         count = len(self.calls)
         self.structures, self.forms = [0] * count, [0] * count
-        self.holds: list[frozenset[str]] = [NONE] * count
+        self.holds: list[frozenset[str]] = [NO_ROLES] * count
         self.scopes = [False] * count
         self.weights = [0] * count
         self.roles = list(map(roles_of, self.calls))
@@ -97,7 +104,7 @@ class Side:
             children = list(siblings(self.stops, index + 1, self.stops[index]))
             if children:
                 held = {role for child in children for role in (*self.holds[child], *self.roles[child])}
-                self.holds[index] = frozenset(held) if held else NONE
+                self.holds[index] = frozenset(held) if held else NO_ROLES
                 self.scopes[index] = self.is_scope(call, children)
             self.weights[index] = sum(tensor.name is not None for tensor in call.inputs.values())
             self.weights[index] += sum(self.weights[child] for child in children)
@@ -107,6 +114,8 @@ class Side:
     def is_scope(self, call: Call, children: list[int]) -> bool:
         if call.kind != "module" or call.depth == 0:
             return any(self.calls[child].kind != "op" for child in children)
+        if sum(tensor.role is not None for tensor in call.outputs.values()) > 1:
+            return True
         for child in children:
             if self.calls[child].kind == "module" or self.scopes[child] or self.calls[child].unmade:
                 return True
@@ -241,23 +250,6 @@ PASSING = frozenset("Dropout Identity dropout type to float contiguous".split())
 """What mostly gives what it was given: where it does, its role is of what made that."""
 
 
-def aimed(items: list[Item], side: Side) -> list[Item]:
-    """The items with what they aim at, where tensors have numbers that tell; no farther than to the next layer."""
-    found = list(items)
-    aims: dict[int | None, frozenset[str]] = {}
-    for place in range(len(items) - 1, -1, -1):
-        item = items[place]
-        aim = frozenset({item.role}) if item.role and item.tensor is not None else NONE
-        if not aim and item.tensor is not None and item.tensor.number is not None:
-            aim = aims.get(item.tensor.number, NONE)
-            if aim:
-                found[place] = msgspec.structs.replace(item, aim=aim)
-        is_end = not item.role and side.is_layer(item.place.at)
-        for given in item.call.inputs.values() if aim and not is_end else ():
-            aims[given.number] = aims.get(given.number, NONE) | aim
-    return found
-
-
 def handed_back(items: list[Item]) -> list[Item]:
     """The items with the role of what only gives what it was given on the step that made that."""
     if not any(item.role and item.call.name in PASSING for item in items):
@@ -281,9 +273,9 @@ def handed_back(items: list[Item]) -> list[Item]:
 def roles_of(call: Call) -> frozenset[str]:
     """The roles of a call and of its results."""
     if call.role is None and not call.unmade and all(tensor.role is None for tensor in call.outputs.values()):
-        return NONE
+        return NO_ROLES
     tensors = (*call.unmade.values(), *call.outputs.values())
     return frozenset(role for role in (call.role, *(tensor.role for tensor in tensors)) if role is not None)
 
 
-NONE: frozenset[str] = frozenset()
+NO_ROLES: frozenset[str] = frozenset()

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..schema import Call
+from .items import NONE, Around, Item
 
-__all__ = ["Key", "aims_at_more", "does_the_same", "is_later", "score"]
+__all__ = ["Key", "does_the_same", "is_later", "score", "stand_apart"]
 
 
 class Key(NamedTuple):
@@ -21,11 +22,14 @@ class Key(NamedTuple):
     cls: str
     structure: int
     holds: frozenset[str]
-    aim: frozenset[str]
+    origin: Around = NONE
+    aim: Around = NONE
     is_bound: bool = False
     """Whether a module of this very name and class is on both sides, once."""
     is_layer: bool = False
     """Whether it is made with parameters, as a linear layer makes it: see `Side.is_layer`."""
+    is_known: bool = False
+    """Whether its role is on both sides, once."""
     numbers: str = ""
     """What a tensor holds: "float", "int", "bool"; "" if that is not known."""
     modules: frozenset[str] = frozenset()
@@ -39,6 +43,8 @@ def score(one: Key, other: Key) -> int:
     if (one.is_bound or other.is_bound) and (one.word, one.cls) != (other.word, other.cls):
         return 0
     word = one.kind != "function" and other.kind != "function" and one.word == other.word
+    if (one.is_known or other.is_known) and one.role != other.role and not word:
+        return 0
     role = 16 if one.role and one.role == other.role else 8 if alike(one.role, other.role) else 0
     variable, cls = one.variable == other.variable != "", one.cls == other.cls
     aim, apart = bool(one.aim) and one.aim == other.aim, bool(one.aim and other.aim) and not one.aim & other.aim
@@ -49,7 +55,7 @@ def score(one: Key, other: Key) -> int:
     )
     if one.is_layer != other.is_layer and not (word or role or cls):
         return 0
-    if one.is_layer and other.is_layer and aims_at_more(one.aim, other.aim) and not (word or role):
+    if not (word or role) and stand_apart(one, other, is_named=variable, are_layers=one.is_layer and other.is_layer):
         return 0
     if one.numbers != other.numbers and one.numbers and other.numbers and not (word or role or variable):
         return 0
@@ -72,9 +78,18 @@ def score(one: Key, other: Key) -> int:
     return max(fit - 2 * conflict - 2 * apart, 1)
 
 
-def aims_at_more(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether of two layers more is made of one: of one to q, k and v at once, and of one to q."""
-    return bool(one and other) and (one < other or other < one)
+def stand_apart(one: Key | Item, other: Key | Item, *, is_named: bool = False, are_layers: bool = False) -> bool:
+    """Whether two steps that nothing but their class or variable pairs stand elsewhere in the flow.
+
+    Of layers more may be made of one than of the other, as of one to q, k and v at once, and of one to q: those are not
+    the same. But what they are made of depends on where norms are.
+    """
+    if are_layers:
+        return bool(one.aim and other.aim) and (one.aim < other.aim or other.aim < one.aim or not one.aim & other.aim)
+    both = (one.origin, other.origin), (one.aim, other.aim)
+    if is_named:
+        return any(left and right and not left & right for left, right in both)
+    return any(left != right for left, right in both)
 
 
 def wraps(one: Key, other: Key) -> bool:

@@ -14,11 +14,12 @@ from collections.abc import Iterator, Sequence, Set
 import msgspec
 
 from ..passes.nesting import siblings
-from ..schema import Trace
+from ..schema import Call, Trace
 from .alignment import align
-from .items import INDEX, Item, Place, Side, aimed
-from .likeness import Key, aims_at_more, does_the_same, is_later, score
+from .items import INDEX, Item, Place, Side
+from .likeness import Key, does_the_same, is_later, score, stand_apart
 from .matching import Match, Pairs, displaced, merged, named
+from .surroundings import known, placed
 
 __all__ = ["Pairing", "inner"]
 
@@ -45,16 +46,20 @@ class Pairing:
             if a >= 0 and self.before.forms[a] == self.after.forms[b]:
                 match.inside = [Match(one, other) for one, other in zip(ours, theirs, strict=True)]
             else:
-                match.inside = list(self.paired(ours, theirs))
+                within = self.before.calls[a] if a >= 0 else None, self.after.calls[b] if b >= 0 else None
+                match.inside = list(self.paired(ours, theirs, within))
             for child in match.inside:
                 one, other = child.before, child.after
                 if one is not None and other is not None and one.place.part == other.place.part == "call":
                     todo.append((child, one.place.at, inner(one), other.place.at, inner(other)))
         return root.inside
 
-    def paired(self, ours: list[Item], theirs: list[Item]) -> Iterator[Match]:
-        ours, theirs = aimed(ours, self.before), aimed(theirs, self.after)
+    def paired(self, ours: list[Item], theirs: list[Item], within: tuple[Call | None, Call | None]) -> Iterator[Match]:
         for _ in range(ROUNDS):
+            bound = names_once(ours) & names_once(theirs)
+            shared = known(ours, self.before, bound) & known(theirs, self.after, bound)
+            ours = placed(ours, self.before, shared, bound, within[0])
+            theirs = placed(theirs, self.after, shared, bound, within[1])
             pairs, moved = self.aligned(ours, theirs)
             taken_a, taken_b = {a for a, _ in pairs + moved}, {b for _, b in pairs + moved}
             left = [item for place, item in enumerate(ours) if place not in taken_a]
@@ -62,8 +67,7 @@ class Pairing:
             apart_a, apart_b = self.apart(left, others)
             if not apart_a and not apart_b:
                 break
-            ours = aimed(opened(ours, self.before, apart_a), self.before)
-            theirs = aimed(opened(theirs, self.after, apart_b), self.after)
+            ours, theirs = opened(ours, self.before, apart_a), opened(theirs, self.after, apart_b)
         return merged(ours, theirs, pairs, moved)
 
     def apart(self, ours: list[Item], theirs: list[Item]) -> tuple[set[Place], set[Place]]:
@@ -91,9 +95,10 @@ class Pairing:
 
     def found(self, ours: list[Item], theirs: list[Item]) -> tuple[Pairs, Pairs]:
         bound = names_once(ours) & names_once(theirs)
+        roles = roles_once(ours) & roles_once(theirs)
         left, right = (
-            [self.number(item, self.before, bound) for item in ours],
-            [self.number(item, self.after, bound) for item in theirs],
+            [self.number(item, self.before, bound, roles) for item in ours],
+            [self.number(item, self.after, bound, roles) for item in theirs],
         )
         pairs = align(left, right, self.score)
         pairs = sorted([*pairs, *self.alone(ours, theirs, pairs, bound)])
@@ -114,7 +119,7 @@ class Pairing:
                 if len(left[kind]) == len(right.get(kind, ())) == 1:
                     one, other = left[kind][0], right[kind][0]
                     both = ours[one], theirs[other]
-                    if not (both[0].role and both[1].role) and not aims_at_more(both[0].aim, both[1].aim):
+                    if not (both[0].role and both[1].role) and not stand_apart(*both, are_layers=kind == "layer"):
                         yield one, other
             a, b = next_a + 1, next_b + 1
 
@@ -129,7 +134,7 @@ class Pairing:
 
     # Keys
 
-    def number(self, item: Item, side: Side, bound: Set[object]) -> int:
+    def number(self, item: Item, side: Side, bound: Set[object], roles: Set[str]) -> int:
         index, part, place = item.place
         call = item.call
         is_module = call.kind == "module" and part == "call"
@@ -148,9 +153,11 @@ class Pairing:
             call.name,
             side.structures[index],
             holds,
+            item.origin,
             item.aim,
             named(item) in bound,
             side.is_layer(index),
+            item.tensor is not None and item.role in roles,
             "" if item.tensor is None else numbers(item.tensor.dtype),
             side.modules(index) if item.is_scope else frozenset(),
         )
@@ -171,6 +178,12 @@ def names_once(items: Sequence[Item]) -> set[object]:
     modules = (item for item in items if item.place.part == "call" and item.call.kind == "module")
     count = Counter(named(item) for item in modules if not item.is_shell and not INDEX.search(item.name))
     return {name for name, number in count.items() if number == 1}
+
+
+def roles_once(items: Sequence[Item]) -> set[str]:
+    """Roles of one tensor each."""
+    count = Counter(item.role for item in items if item.role and item.tensor is not None and not item.is_shell)
+    return {role for role, number in count.items() if number == 1}
 
 
 def inner(item: Item) -> str:

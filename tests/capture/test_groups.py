@@ -36,6 +36,8 @@ def test_dims_of_one_size_at_one_place_change_together_and_then_those_of_one_siz
 def test_a_mask_of_floats_is_as_long_as_the_ids_on_both_sides() -> None:
     both = held(ids=IDS, mask=torch.zeros(2, 1, 4, 4))
     assert list(guesses(both))[2] == {"?0": [(0, 0), (1, 0)], "?1": [(0, 1), (1, 2), (1, 3)]}
+    both = held(ids=IDS, mask=torch.zeros(2, 4))
+    assert {"?0": [(0, 0), (1, 0)], "?1": [(0, 1), (1, 1)]} in list(guesses(both))[:3]
 
 
 def test_at_last_only_the_first_dim_is_free() -> None:
@@ -61,11 +63,23 @@ def test_a_length_that_two_tensors_have_may_be_two_lengths() -> None:
     both = held(input_ids=IDS, decoder_input_ids=IDS)
     groups = next(guesses(both))
     assert groups == {"?0": [(0, 0), (1, 0)], "?1": [(0, 1), (1, 1)]}
-    assert list(splits(both, groups)) == [
+    assert list(splits(both, groups, "?0", by_tensor=True)) == [
         {"?0": [(1, 0)], "?1": [(0, 1), (1, 1)], "?2": [(0, 0)]},
         {"?0": [(0, 0)], "?1": [(0, 1), (1, 1)], "?2": [(1, 0)]},
+    ]
+    assert list(splits(both, groups, "?1", by_tensor=True)) == [
         {"?1": [(1, 1)], "?0": [(0, 0), (1, 0)], "?2": [(0, 1)]},
         {"?1": [(0, 1)], "?0": [(0, 0), (1, 0)], "?2": [(1, 1)]},
+    ]
+    assert list(splits(both, groups, "?1", by_tensor=False)) == []
+
+
+def test_of_one_tensor_with_equal_dims_the_first_may_be_another_than_the_others() -> None:
+    both = held(x=torch.zeros(4, 4, 8), mask=torch.zeros(4, 4))
+    groups = {"?0": [(0, 0), (0, 1), (1, 0), (1, 1)]}
+    assert list(splits(both, groups, "?0", by_tensor=False)) == [
+        {"?0": [(0, 0), (1, 0)], "?1": [(0, 1), (1, 1)]},
+        {"?0": [(0, 0)], "?1": [(0, 1), (1, 0), (1, 1)]},
     ]
 
 

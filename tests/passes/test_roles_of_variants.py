@@ -120,3 +120,19 @@ def test_heads_may_stand_behind_the_length() -> None:
     assert one(trace, "head_output").axes == ("B", "T", "H", "D")
     assert trace.roles("k")[0].axes == ("B", "S", "G", "D")
     assert kinds(trace) == ["Behind: cross-attention"]
+
+
+def test_a_few_learned_keys_tell_the_length_of_the_others() -> None:
+    class Registers(Joined):
+        def __init__(self) -> None:
+            super().__init__()
+            self.learned = nn.Parameter(torch.randn(1, 2, 3, 4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            q, k, v = self.qkv(x)
+            k, v = (torch.cat([self.learned.expand(len(x), -1, -1, -1), each], 2) for each in (k, v))
+            return self.joined((q @ k.mT).softmax(-1) @ v)
+
+    trace = shapetrace.trace(Registers(), X)
+    assert one(trace, "weights").axes == ("B", "H", "T", "T+3")
+    assert one(trace, "attn_out").axes == ("B", "T", "C")

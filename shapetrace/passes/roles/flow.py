@@ -184,7 +184,7 @@ class Flow:
         inputs = tuple([self.read(meta) for meta in call.inputs.values()])
         name = short_name(call)
         if name == "einsum":
-            name = of_einsum(call.literals.get("0", "").strip("'\""))
+            name = of_einsum(call)
         numbers = [meta.number for meta in call.inputs.values()]
         for number in call.written:
             if number in numbers:

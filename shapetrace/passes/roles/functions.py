@@ -101,15 +101,26 @@ def short_name(call: Call) -> str:
         known = plain(name.rpartition(".")[2])
         if len(NAMES) < MOST:
             NAMES[name] = known
-    return known
+    return "mul" if known == "einsum" and is_scaling(call) else known
 
 
-def of_einsum(equation: str) -> str:
-    """What it is where it sums over nothing: a form of one tensor, or two multiplied place by place, as a scale by
-    weights is, "btc,c->btc". Else a product."""
-    terms, _, result = equation.replace(" ", "").partition("->")
-    operands = terms.split(",")
-    if not result or set(terms) - {","} != set(result) or len(operands) > 2:
+def is_scaling(call: Call) -> bool:
+    """Whether an einsum is a product element by element, where one has the last dims of the other: "btc,c->btc"."""
+    (one, *others), _ = terms_of(call)
+    return of_einsum(call) == "mul" and any(one.endswith(other) or other.endswith(one) for other in others)
+
+
+def terms_of(call: Call) -> tuple[list[str], str]:
+    """The letters of the operands of an einsum, and of its result."""
+    terms, _, result = call.literals.get("0", "").strip("'\"").replace(" ", "").partition("->")
+    return terms.split(","), result
+
+
+def of_einsum(call: Call) -> str:
+    """What an einsum is that sums over nothing: a form of one tensor, or two multiplied element by element, as a gate
+    for each token is, "btc,bt->btc". Else a product."""
+    operands, result = terms_of(call)
+    if not result or set("".join(operands)) != set(result) or len(operands) > 2:
         return "einsum"
     if len(operands) == 1:
         return "permute"

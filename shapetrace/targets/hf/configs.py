@@ -20,7 +20,7 @@ from ..options import literal
 from ..place import hint
 from ..tensors import first_line
 
-__all__ = ["Recipe", "fitting", "merged", "parts", "quietly", "uninitialised"]
+__all__ = ["Recipe", "fields", "fitting", "merged", "parts", "quietly", "types", "uninitialised"]
 
 OF_INPUT = "BTSP"
 
@@ -133,12 +133,19 @@ def numbers_in(value: Any, name: str = "") -> Iterator[tuple[str, int]]:
             yield from numbers_in(part, name)
 
 
+def types() -> list[str]:
+    """The types of models that transformers knows."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    return list(CONFIG_MAPPING.keys())
+
+
 def kind_of(target: str, raw: Mapping[str, Any]) -> Any:
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     name = raw["model_type"]
     if name not in CONFIG_MAPPING:
-        known = hint(name, list(CONFIG_MAPPING.keys()))
+        known = hint(name, types())
         if "auto_map" in raw:
             raise TargetError(
                 f"{target}: {name!r} needs code of its own, which is not run; transformers has no such type"
@@ -155,6 +162,15 @@ def parts(config: Any, way: Way = ()) -> Iterator[tuple[Way, Any]]:
     for name, value in vars(config).items():
         if isinstance(value, PretrainedConfig):
             yield from parts(value, (*way, name))
+
+
+def fields(config: Any) -> Iterator[tuple[str, object]]:
+    """All that it says, by dotted names; a dict that a field holds is a part as well."""
+    for way, part in parts(config):
+        for name, value in vars(part).items():
+            if isinstance(value, dict):
+                yield from ((".".join((*way, name, str(key))), inner) for key, inner in value.items())
+            yield ".".join((*way, name)), value
 
 
 def names_of(holder: Any) -> list[str]:
@@ -220,10 +236,10 @@ def fitting(kind: Any, config: Any) -> Any:
 
 
 @contextmanager
-def quietly() -> Iterator[None]:
+def quietly(most: int = logging.WARNING) -> Iterator[None]:
     """transformers says much that is about weights."""
     level = logging.root.manager.disable
-    logging.disable(logging.WARNING)
+    logging.disable(most)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
