@@ -165,7 +165,7 @@ def heads(joined: Joined, has_batch: bool, widths: set[int], lengths: set[Dim]) 
 
 
 def group(joined: Joined, row: Sequence[Dim]) -> Dim:
-    """Of the dims of keys or values that of their heads: [B, G, S, D], or [B, S, G, D], where S has a letter by then."""
+    """Of the dims of keys or values that of their heads: [B, G, S, D], or [B, S, G, D], where S has its letter."""
     return row[-2] if joined.is_open(row[-2]) and not joined.is_open(row[-3]) else row[-3]
 
 
