@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.passes.parts import HEADS, Block, Gated, X, counts, kinds, said, traced
+from tests.passes.parts import HEADS, IDS, Block, Gated, Language, X, counts, kinds, said, traced
 
 
 class Mixture(nn.Module):
@@ -126,3 +126,60 @@ def test_a_scale_by_weights_is_no_gate() -> None:
             return self.down(self.up(x) * self.scale)
 
     assert "feed_forward: feed-forward" not in kinds(traced(Block(Linear()), X))
+
+
+class Plain(Block):
+    """Without residual connections."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.attention(self.norm_1(x))
+        return self.feed_forward(self.norm_2(x))
+
+
+class Half(Block):
+    """With one around attention alone."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.norm_1(x + self.attention(x))
+        return self.norm_2(self.feed_forward(x))
+
+
+@pytest.mark.parametrize("before", [Block, Plain])
+@pytest.mark.parametrize("after", [Block, Plain])
+def test_a_feed_forward_that_is_added_to_nothing_is_one(before: type[Block], after: type[Block]) -> None:
+    trace = traced(Language(before(Gated()), Plain(Gated()), after(Gated())), IDS)
+    for place in range(3):
+        path = f"blocks.{place}.feed_forward"
+        assert f"> {path}.x: x" in said(trace)
+        assert f"{path}.hidden: ffn_hidden" in said(trace)
+        assert f"{path}.down: ffn_out" in said(trace)
+        assert f"{path}: feed-forward" in kinds(trace)
+        assert f"blocks.{place}.norm_2: norm" in said(trace)
+    assert "blocks.1.norm_1: norm" in said(trace)
+
+
+def test_a_hidden_layer_of_what_the_model_says_is_no_feed_forward() -> None:
+    class Deep(Language):
+        def __init__(self) -> None:
+            super().__init__(Block(Gated()))
+            self.hidden, self.classes = nn.Linear(8, 32), nn.Linear(32, 9)
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.classes(self.hidden(self.blocks[0](self.table(ids))).tanh())
+
+    assert not [line for line in said(traced(Deep(), IDS)) if "ffn" in line and "blocks" not in line]
+
+
+def test_each_block_is_one_also_where_the_feed_forward_of_the_last_is_not_told() -> None:
+    class Odd(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = Half(Gated()), Half(nn.Identity())
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.last(self.first(x)).mean(1)
+
+    assert [kind for kind in kinds(traced(Odd(), X)) if "block" in kind] == [
+        "first: post-LN block",
+        "last: post-LN block",
+    ]

@@ -77,7 +77,7 @@ def test_what_a_model_says_of_what_attended_is_no_projection_of_attention(name: 
 @pytest.mark.parametrize("name", ENDINGS)
 def test_the_projection_of_attention_is_one_whatever_the_model_says_of_it(name: str) -> None:
     found = said(traced(Ending(ENDINGS[name], Einsum()), IDS))
-    assert found[-1] == "attention.out: attn_out"
+    assert [line for line in found if line.endswith(("attn_out", "logits"))] == ["attention.out: attn_out"]
 
 
 def test_tokens_of_as_many_kinds_as_the_model_is_wide_are_said_where_the_table_is_used_again() -> None:

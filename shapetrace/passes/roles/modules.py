@@ -75,7 +75,7 @@ class Modules:
         smallest = module = self.flow.around(attention.end, branch.total)
         while module >= 0 and not self.fed.get(module):
             module = self.flow.parents[module]
-        if self.fed.get(module) != 1:
+        if self.fed.get(module) != 1 or self.is_fed_elsewhere(smallest, module):
             module = smallest
         if kind is None or module < 0 or module in self.calls:
             return
@@ -83,6 +83,15 @@ class Modules:
             return
         if self.sums.get(module, 0) <= 6 and self.attended.get(module, 0) <= 2:
             self.set(module, kind, branch.start)
+
+    def is_fed_elsewhere(self, smallest: int, module: int) -> bool:
+        """Whether another module of the same class in `module` attends and feeds forward: that is a block then."""
+        name = self.flow.calls[smallest].name
+        return any(
+            self.flow.calls[index].name == name and self.attended.get(index) and self.fed.get(index)
+            for index in range(module + 1, self.flow.ends[module])
+            if index != smallest
+        )
 
     def kind(self, branch: Branch) -> str | None:
         x, begins = branch.reads, (branch.start, self.made.begin(branch.start))

@@ -10,7 +10,7 @@ from .forms import base, is_projection, only_data, projected, uncut, width
 from .functions import CASTS, JOINS, LAYOUTS, LOSSES, PARTS, QUOTIENTS, SHAPING, SOFTMAX, SUMS, TIMES
 from .products import is_mixing
 
-__all__ = ["is_said", "last_norm", "logits", "losses"]
+__all__ = ["is_said", "logits", "losses", "said_of"]
 
 
 def losses(flow: Flow) -> list[tuple[Node, Node | None]]:
@@ -82,11 +82,10 @@ def is_said(lookup: Node, scores: list[Node]) -> bool:
     return any(width(one) in (rows(lookup), rows(lookup) - 1) for one in scores)
 
 
-def last_norm(scores: Node) -> Node | None:
-    """What logits are a projection of, if that is a norm."""
+def said_of(scores: Node) -> Node | None:
+    """What logits are a projection of."""
     found = projection(scores)
-    before = None if found is None else uncut(base(projected(found)))
-    return None if before is None or before.norm_of is None else before
+    return None if found is None else uncut(base(projected(found)))
 
 
 CAPPING = LAYOUTS | CASTS | TIMES | QUOTIENTS | SUMS | PARTS | JOINS | frozenset({"tanh", "clamp"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .attention import Attention
 from .beginnings import beginnings
-from .branches import Branch, experts, feed_forward
+from .branches import Branch, experts, feed_forward, unadded
 from .flow import Flow, Node
 from .forms import base, uncut, unscaled
 from .norms import is_last_of_norm
@@ -48,8 +48,11 @@ class Stream:
         return [self.values[at] for at in self.starts]
 
 
-def stream(flow: Flow, found: list[Attention], looked_up: list[Node]) -> Stream:
-    """looked_up   the embeddings of tokens"""
+def stream(flow: Flow, found: list[Attention], looked_up: list[Node], said: list[Node]) -> Stream:
+    """
+    looked_up   the embeddings of tokens
+    said        what logits are a projection of
+    """
     made = Stream()
     for one in found:
         branch = added(one)
@@ -63,7 +66,13 @@ def stream(flow: Flow, found: list[Attention], looked_up: list[Node]) -> Stream:
     for node in flow.nodes:
         if is_sum(node) and node.at not in within:
             go_on(made, node)
-    outs = {base(branch.out).at for branch in made.branches}
+    attended = [base(one.attn_out) for one in found if one.attn_out is not None]
+    known = {base(branch.out).at for branch in made.branches}
+    ends = [one.sources.x for one in found if one.sources.x is not None] + said
+    made.branches += [
+        branch for branch in unadded([*attended, *made.values.values()], ends) if base(branch.out).at not in known
+    ]
+    outs = {base(branch.out).at for branch in made.branches} | {node.at for node in attended}
     added_to = {start.at for start in made.starts.values()}
     for node in flow.nodes:
         if node.norm_of is not None and node.at not in within and is_last_of_norm(node):
