@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 import shapetrace
-from tests.passes.parts import HEADS, Heads, X, counts, kinds, one, said, traced
+from tests.passes.parts import HEADS, Gated, Heads, X, counts, kinds, one, said, traced
 
 
 class Joined(Heads):
@@ -136,3 +136,38 @@ def test_a_few_learned_keys_tell_the_length_of_the_others() -> None:
     trace = shapetrace.trace(Registers(), X)
     assert one(trace, "weights").axes == ("B", "H", "T", "T+3")
     assert one(trace, "attn_out").axes == ("B", "T", "C")
+
+
+class NormEach(Heads):
+    """Queries, keys and values have a norm each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms, self.feed_forward = nn.ModuleList(nn.LayerNorm(8) for _ in range(3)), Gated()
+
+    def forward(self, x: Tensor) -> Tensor:
+        layers = zip((self.q, self.k, self.v), self.norms, strict=True)
+        q, k, v = (self.split(layer(norm(x))) for layer, norm in layers)
+        x = x + self.out(((q @ k.mT).softmax(-1) @ v).transpose(1, 2).flatten(2))
+        return x + self.feed_forward(x)
+
+
+def test_a_norm_for_queries_and_one_for_keys_is_pre_ln() -> None:
+    assert kinds(traced(NormEach(), X)) == ["NormEach: pre-LN block", "feed_forward: feed-forward"]
+
+
+def test_a_model_of_several_blocks_is_none_itself() -> None:
+    class Inline(nn.Module):
+        """Two attentions, one after another, in one forward."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.other, self.norm = Heads(), Heads(), nn.LayerNorm(8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            for heads in (self.one, self.other):
+                q, k, v = heads.qkv(self.norm(x))
+                x = x + heads.out(((q @ k.mT).softmax(-1) @ v).transpose(1, 2).flatten(2))
+            return x
+
+    assert kinds(traced(Inline(), X)) == []

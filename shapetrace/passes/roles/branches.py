@@ -35,6 +35,11 @@ class Branch(msgspec.Struct, frozen=True, eq=False):
     hidden: Node | None = None
     projections: tuple[Node, ...] = ()
 
+    @property
+    def given(self) -> list[Node]:
+        """What the queries of an attention were projected from, which may be a norm of their own of what it reads."""
+        return [] if self.attention is None else [base(projected(one)) for one in self.attention.sources.projections]
+
 
 def feed_forward(starts: Sequence[Node], total: Node, added: Node) -> Branch | None:
     """x + projection(activation(projection(norm(x)))), with gates, dropout and norms where they may be.

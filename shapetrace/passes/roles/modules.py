@@ -69,7 +69,7 @@ class Modules:
     def block(self, branch: Branch, attention: Attention) -> None:
         """The smallest module that adds both an attention and a feed-forward, or the attention alone.
 
-        One with several feed-forwards may be all blocks together, if there is no other module like it.
+        One with several of them may be all blocks together, if there is no other module like it.
         """
         kind = self.kind(branch)
         smallest = module = self.flow.around(attention.end, branch.total)
@@ -79,7 +79,8 @@ class Modules:
             module = smallest
         if kind is None or module < 0 or module in self.calls:
             return
-        if self.fed.get(module, 0) > 1 and self.classes[self.flow.calls[module].name] < 2:
+        count = self.fed.get(module) or self.attended.get(module, 0)
+        if count > 1 and self.classes[self.flow.calls[module].name] < 2:
             return
         if self.sums.get(module, 0) <= 6 and self.attended.get(module, 0) <= 2:
             self.set(module, kind, branch.start)
@@ -97,7 +98,7 @@ class Modules:
         x, begins = branch.reads, (branch.start, self.made.begin(branch.start))
         if x is None:
             return None
-        if x.norm_of is not None and unscaled(x.norm_of) in begins:
+        if any(given.norm_of is not None and unscaled(given.norm_of) in begins for given in (x, *branch.given)):
             return "pre-LN block"
         if x not in begins:
             return None
