@@ -57,7 +57,7 @@ NOWHERE = Place(NAMELESS, None)
 class Returned(msgspec.Struct, frozen=True, gc=False):
     """The place of a call whose result, or the part of it at `key`, its frame returns to a caller of its own.
 
-    is_held   whether it is in a variable first, and may be in none when the frame returns
+    is_held   whether it is in a variable of an installed package first, which may hold another value by then
     """
 
     place: Place
@@ -103,18 +103,19 @@ class Places:
         A variable that holds it first is its name; but what a package does that was called from elsewhere is done on
         the line of the call, and goes where that says.
         """
+        caller = caller_of(frame)
+        if caller is None:
+            return found.place
         here: Place | Returned = found
         variables, source = found.place.variables, found.place.source
         way, is_held, is_handed = "", False, False
         package = maker = package_of(frame)
-        while isinstance(here, Returned) and (above := frame.f_back) is not None and above.f_code is not FORWARDING:
-            caller = calling_frame(above)
-            if caller is None or caller.f_code.co_filename == MODULE_CALL or (here.is_held and not package):
-                break
+        while isinstance(here, Returned) and caller is not None:
             way, is_held = join_keys(way, here.key), is_held or here.is_held
-            here, frame = self.destination(caller), caller
+            here = self.destination(caller)
             place = here.place if isinstance(here, Returned) else here
-            before, package = package, package_of(frame)
+            before, package = package, package_of(caller)
+            caller = caller_of(caller)
             if before and before != package:
                 if is_held:
                     variables, is_held, is_handed = NAMELESS, False, True
@@ -122,7 +123,7 @@ class Places:
                     source, maker = place.source, ""
             if place.variables and not is_held:
                 variables = {join_keys(way, key): variable for key, variable in place.variables.items()}
-        return found.place if here is found else Place(variables, source, is_handed)
+        return Place(variables, source, is_handed)
 
     def destination(self, frame: FrameType) -> Place | Returned:
         """What this frame does with the result."""
@@ -136,7 +137,7 @@ class Places:
             names, returned, is_held = destination(code, frame.f_lasti)
             is_named = names and code.co_filename != CONTAINERS
             place = Place(dict(names) if is_named else NAMELESS, (code.co_filename, frame.f_lineno or 0))
-            if is_held and is_named and (frame.f_back is None or frame.f_back.f_code is not FORWARDING):
+            if is_held and is_named and package_of(frame) and caller_of(frame) is not None:
                 found = Returned(place, "", is_held=True)
             else:
                 found = place if returned is None else Returned(place, returned)
@@ -147,15 +148,20 @@ class Places:
 PLACES = Places()
 
 
+def caller_of(frame: FrameType) -> FrameType | None:
+    """The code that the result of a frame is returned to; None where that is a module's."""
+    above = frame.f_back
+    caller = None if above is None or above.f_code is FORWARDING else calling_frame(above)
+    return None if caller is None or caller.f_code.co_filename == MODULE_CALL else caller
+
+
 def package_of(frame: FrameType) -> str:
     """The package that a frame runs code of, if that is installed; "" for a user's own."""
-    if INSTALLED.isdisjoint(Path(frame.f_code.co_filename).parts):
+    file = frame.f_code.co_filename
+    if "site-packages" not in file and "dist-packages" not in file:
         return ""
     name: str = frame.f_globals.get("__name__", "")
     return name.partition(".")[0]
-
-
-INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
 def calling_frame(frame: FrameType | None) -> FrameType | None:
