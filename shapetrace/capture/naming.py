@@ -17,7 +17,7 @@ from ..letters import is_of_input, is_unknown, names_in, sizes_in
 from ..passes.axes import is_varying, name_axes, unseen, without
 from ..passes.declared import as_declared
 from ..passes.depth import layers_of
-from ..passes.meeting import meet
+from ..passes.meeting import meetings
 from ..passes.nesting import forward_of
 from ..passes.plumbing import is_float
 from ..passes.roles import with_unmade
@@ -133,11 +133,11 @@ class Naming:
 
     def probes(self, trace: Trace) -> Probes:
         """Of the first source that gives runs at other sizes."""
-        told_apart = meet(trace)
         if self.given is None:
             return Probes({}, reason=self.reason)
         if is_shared():
             return Probes({}, reason="the model runs in several processes, which would have to run again together")
+        meeting = meetings(trace)
         unmade = any(call.unmade for call in trace.calls)
         again: Recording = (lambda *forward: with_unmade(self.record(*forward))) if unmade else self.record
         layers = layers_of(trace)
@@ -149,7 +149,7 @@ class Naming:
                 continue
             for shallow in depths if "L" in source.letters else [None]:
                 failed = trace if trace.error else None
-                probes = probe(source, again, told_apart=told_apart, failed=failed, shallow=shallow)
+                probes = probe(source, again, meeting=meeting, failed=failed, shallow=shallow)
                 if probes.runs:
                     return probes
                 reasons += [probes.reason] if probes.reason else []

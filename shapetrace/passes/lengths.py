@@ -125,11 +125,14 @@ def is_self(q: str | int, k: str | int) -> bool:
 
 
 def crossed(each: Axes, queries: list[Axes], keys: list[Axes]) -> tuple[int, int] | None:
-    """The places of the only axis that no key has, and the only one that no query has."""
-    unknown = [(dim, axis) for dim, axis in enumerate(each) if is_unknown(axis)]
-    alone = [dim for dim, axis in unknown if not any(axis in key for key in keys)]
-    seen = [dim for dim, axis in unknown if not any(axis in query for query in queries)]
-    return (alone[0], seen[0]) if queries and len(alone) == len(seen) == 1 and alone != seen else None
+    """The places of the only two axes that not all queries and keys have: more of the queries have the first, more of
+    the keys the second."""
+    every = [*queries, *keys]
+    found = [dim for dim, axis in enumerate(each) if is_unknown(axis) and not all(axis in of for of in every)]
+    if len(found) != 2:
+        return None
+    more = [sum(each[dim] in q for q in queries) - sum(each[dim] in k for k in keys) for dim in found]
+    return None if more[0] == more[1] else (found[more[0] < more[1]], found[more[0] > more[1]])
 
 
 def lengths(weights: list[Axes]) -> dict[str, str]:

@@ -132,7 +132,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...], list[tuple[str 
         [(8, 8)],
     ),
     "ids and a mask of floats": (
-        lambda: embedded(lambda e, x, mask: mask[:, 0] @ e(x)),
+        lambda: embedded(lambda e, x, mask: (e(x) @ e(x).mT + mask[:, 0]).relu()),
         (ids(2, 4), torch.ones(2, 1, 4, 4)),
         [("B", "T"), ("B", 1, "T", "T")],
     ),
@@ -201,6 +201,11 @@ def test_batch_and_length_are_told_by_what_is_done_with_them(
     make: Callable[[], nn.Module], args: tuple[Any, ...], expected: list[tuple[str | int, ...]]
 ) -> None:
     assert axes(make().eval(), *args) == expected
+
+
+def test_what_is_given_twice_is_two_lengths_where_one_attends_to_the_other() -> None:
+    x = torch.zeros(2, 4, 8)
+    assert axes(nn.Transformer(8, 2, 1, 1, 16, batch_first=True).eval(), x, x) == [("B", "S", "C"), ("B", "T", "C")]
 
 
 def test_where_nothing_tells_the_header_says_which_axes_and_what_would_help() -> None:
