@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 
 from ...capture.rebuild import attribute, text_of
-from ...errors import TargetError
+from ...errors import TargetError, brief
 from ...letters import FIELDS, MODEL_AXES, PART_AXES, letters_of_names
 from ..options import literal
 from ..place import hint
@@ -91,7 +91,7 @@ class Recipe(msgspec.Struct, frozen=True):
                     json.loads(json.dumps(self.raw))
                 )  # it may keep what it is given, and change it
         except Exception as error:
-            said = " ".join(str(error).split())
+            said = brief(" ".join(str(error).split()))
             raise TargetError(f"{self.target}: {self.kind.__name__} refuses this: {said}") from None
 
     def letters(self) -> list[str]:
@@ -165,9 +165,9 @@ def kind_of(target: str, raw: Mapping[str, Any]) -> Any:
         known = hint(name, types())
         if "auto_map" in raw:
             raise TargetError(
-                f"{target}: {name!r} needs code of its own, which is not run; transformers has no such type"
+                f"{target}: {brief(name)!r} needs code of its own, which is not run; transformers has no such type"
             )
-        raise TargetError(f"{target}: transformers has no model of type {name!r}{known}")
+        raise TargetError(f"{target}: transformers has no model of type {brief(name)!r}{known}")
     return CONFIG_MAPPING[name]
 
 
