@@ -87,19 +87,22 @@ def score(one: Key, other: Key) -> int:
 
 
 def stand_apart(one: Key | Item, other: Key | Item, *, is_named: bool = False, are_layers: bool = False) -> bool:
-    """Whether two steps that nothing but their class or variable pairs stand elsewhere in the flow: for what they are
-    made of, or what is made of them, one may have more beside it, and not for both.
+    """Whether two steps that nothing but their class or variable pairs stand elsewhere in the flow.
 
     Of layers more may be made of one than of the other, as of one to q, k and v at once, and of one to q: those are not
     the same. But what they are made of depends on where norms are.
     """
     if are_layers:
-        return bool(one.aim and other.aim) and (one.aim < other.aim or other.aim < one.aim or not one.aim & other.aim)
-    both = (one.origin, other.origin), (one.aim, other.aim)
+        return bool(one.aim and other.aim) and (is_more(one.aim, other.aim) or not one.aim & other.aim)
     if is_named:
+        both = (one.origin, other.origin), (one.aim, other.aim)
         return any(left and right and not left & right for left, right in both)
-    differing = [(left, right) for left, right in both if left != right]
-    return len(differing) > 1 or any(not (NONE < left < right or NONE < right < left) for left, right in differing)
+    return one.aim != other.aim or not (one.origin == other.origin or is_more(one.origin, other.origin))
+
+
+def is_more(one: Around, other: Around) -> bool:
+    """Whether one has what the other has and more, or the other way round."""
+    return bool(one and other) and (one < other or other < one)
 
 
 def wraps(one: Key, other: Key) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import product
+from math import prod
 from typing import NamedTuple
 
 from ..diff import pairs
@@ -172,10 +173,12 @@ def taken(sides: tuple[Uses, Uses], both: Sequence[tuple[Record, Record]]) -> It
 
 
 def reached(sides: tuple[Uses, Uses], both: Sequence[tuple[Record, Record]]) -> Iterator[Part]:
-    """Of which as much comes that corresponds as of no other."""
+    """Of which as much comes that corresponds, and is of as many elements, as of no other."""
     known: tuple[dict[int, int], dict[int, int]] = {}, {}
     for pair, (one, other) in enumerate(both):
-        if not one.is_input and one.tensor.number is not None and other.tensor.number is not None:
+        if one.is_input or prod(one.shape) != prod(other.shape):
+            continue
+        if one.tensor.number is not None and other.tensor.number is not None:
             known[0].setdefault(one.tensor.number, pair)
             known[1].setdefault(other.tensor.number, known[0][one.tensor.number])
     theirs: dict[int, list[End]] = {}
