@@ -48,8 +48,14 @@ def brief(text: str, most: int = 300) -> str:
     return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
 
 
+LONGEST = 100
+"""Characters of a word that anybody meant: to compare others takes hours."""
+
+
 def near(word: str, words: Iterable[str], *, most: int = 3) -> list[str]:
     """The words a user may have meant, best first, equally good ones in their order; case does not count."""
+    if len(word) > LONGEST:
+        return []
     by_fold = {known.casefold(): known for known in words}
     close = set(get_close_matches(word.casefold(), by_fold, n=max(1, len(by_fold)), cutoff=0.5))
     unlike = {fold: -SequenceMatcher(None, fold, word.casefold()).ratio() for fold in by_fold if fold in close}

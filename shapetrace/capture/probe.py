@@ -111,8 +111,11 @@ class Prober:
         return Probes({}, reason=self.reason)
 
     def more(self, choice: Choice, count: int) -> tuple[Trace, ...]:
+        """With the values that were given, if only sizes are to be confirmed and the model does not run with others:
+        some ids stand for the pieces of an image, and there are as many as it has."""
         with undisturbed():
-            return self.runs(choice, *range(2, 2 + count))
+            found = self.runs(choice, *range(2, 2 + count))
+            return found if found or count > 1 else self.runs(choice, 2, redrawn=False)
 
     def choices(self) -> Iterator[Choice]:
         """All at once, as will do for most; else what can be changed is found piece by piece."""
@@ -203,7 +206,7 @@ class Prober:
             return bool(self.runs(choice, 0, 1))
         try:
             for run in (0, 1):
-                model, args, kwargs = self.built(choice, run)
+                model, args, kwargs = self.built(choice, run, redrawn=False)
                 with self.source.within:
                     model(*args, **kwargs)
         except FAILURES as error:
@@ -211,16 +214,16 @@ class Prober:
             return False
         return True
 
-    def runs(self, choice: Choice, *numbers: int) -> tuple[Trace, ...]:
+    def runs(self, choice: Choice, *numbers: int, redrawn: bool = True) -> tuple[Trace, ...]:
         """All of these runs, or none."""
         try:
-            return tuple([self.run(choice, number) for number in numbers])
+            return tuple([self.run(choice, number, redrawn and number > 1) for number in numbers])
         except FAILURES as error:
             self.fails(error)
             return ()
 
-    def run(self, choice: Choice, number: int) -> Trace:
-        forward = self.built(choice, number)
+    def run(self, choice: Choice, number: int, redrawn: bool) -> Trace:
+        forward = self.built(choice, number, redrawn)
         with self.source.within:
             trace = self.recorded(*forward)
         if self.shallow is not None:
@@ -244,7 +247,7 @@ class Prober:
     def fails(self, error: BaseException) -> None:
         self.reason = said(error).partition("\n")[0]
 
-    def built(self, choice: Choice, run: int) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
+    def built(self, choice: Choice, run: int, redrawn: bool) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
         inputs, own = sizes_of(choice, run)
         depth = {"L": self.shallow[1].first} if self.shallow is not None else {}
         with FewDrawn():
@@ -255,7 +258,7 @@ class Prober:
             for number, dim in dims:
                 times = self.held[number].shape[dim] // max(now[letter], 1)
                 shapes.setdefault(number, list(given.held[number].shape))[dim] = times * inputs[letter]
-        args, kwargs = given.at({number: tuple(shape) for number, shape in shapes.items()}, seed=run, redrawn=run > 1)
+        args, kwargs = given.at({number: tuple(shape) for number, shape in shapes.items()}, seed=run, redrawn=redrawn)
         return model, args, kwargs
 
     def widened(self, given: Given, width: int | None) -> dict[int, list[int]]:

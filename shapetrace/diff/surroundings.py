@@ -1,7 +1,8 @@
 """Between what a step stands: the nearest tensors that both sides know, of which it is made and which are made of it.
 
 Known is what has a role, what a module gives that is called the same on both sides, and what an activation gives that
-is there once. Where tensors have no numbers, as in a portable trace, nothing is told of any.
+is there once; of any other layer its kind is known, and of what the module around is given no more than that it is.
+Where tensors have no numbers, as in a portable trace, nothing is told of any.
 """
 
 from __future__ import annotations
@@ -56,11 +57,11 @@ def activation(item: Item, side: Side) -> str:
 def placed(items: list[Item], side: Side, labels: Set[Hashable], bound: Set[object], around: Call | None) -> list[Item]:
     """The items with what they come from and what they aim at; no farther than to the next layer.
 
-    around   the module in which they are: of what it was given that is known which has a role
+    around   the module in which they are
     """
-    given = {} if around is None else around.inputs
+    given = () if around is None else (tensor for tensor in around.inputs.values() if tensor.name is None)
     origins: dict[int | None, Around] = {
-        tensor.number: frozenset({tensor.role}) for tensor in given.values() if tensor.role
+        tensor.number: frozenset({tensor.role if tensor.role in labels else "given"}) for tensor in given
     }
     own = [label(item, side, bound) for item in items]
     own = [each if each in labels else None for each in own]
@@ -71,6 +72,7 @@ def placed(items: list[Item], side: Side, labels: Set[Hashable], bound: Set[obje
             continue
         origin = union(origins, item.call)
         found.append(msgspec.structs.replace(item, origin=NONE if its is not None else origin, aim=NONE))
+        its = its or side.layer(item.place.at) or None
         reached: Around = frozenset({its}) if its is not None else origin
         for number in numbers(item):
             origins[number] = reached
@@ -85,7 +87,7 @@ def placed(items: list[Item], side: Side, labels: Set[Hashable], bound: Set[obje
                 aim |= aims.get(number, NONE)
             if aim and item.tensor is not None:
                 found[place] = msgspec.structs.replace(found[place], aim=aim)
-        is_end = its is None and side.is_layer(item.place.at)
+        is_end = its is None and bool(side.layer(item.place.at))
         for tensor in item.call.inputs.values() if aim and not is_end else ():
             aims[tensor.number] = few(aims.get(tensor.number, NONE) | aim)
     return found

@@ -9,6 +9,7 @@ contradicts itself names nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import permutations
 
@@ -24,6 +25,8 @@ Place = tuple[int, str, str, TensorMeta]
 AxesOf = Callable[[int, str, str, TensorMeta], tuple[str | int, ...]]
 
 Axes = tuple[str | int, ...]
+
+NUMBER = re.compile(r"\d+")
 
 INTEGERS = ("int", "uint")
 
@@ -103,10 +106,17 @@ def pair_in(each: Axes, queries: list[Axes], keys: list[Axes]) -> tuple[int, int
         return selves[0] if len(found) == 1 else None
     if len(each) < 2 or each[-2] == each[-1]:
         return last if len(each) > 1 else None
+    if is_unknown(each[-1]) and any(is_before_heads(each, query) for query in queries):
+        return len(each) - 3, len(each) - 1
     if any({*each[-2:]} <= {*key[:-1]} for key in keys):
         return crossed(each, queries, keys)
     is_turned = any(each[-2] in key for key in keys) and not any(each[-1] in key for key in keys)
     return last[::-1] if is_turned else last
+
+
+def is_before_heads(weights: Axes, query: Axes) -> bool:
+    """Whether weights are [B, T, H, S] as queries are [B, T, H, D]."""
+    return len(weights) > 3 and weights[:-1] == query[:-1] and is_unknown(weights[-3]) and isinstance(weights[-2], int)
 
 
 def is_self(q: str | int, k: str | int) -> bool:
@@ -135,9 +145,14 @@ def lengths(weights: list[Axes]) -> dict[str, str]:
         more = [letter for letter in names_in(k) if letter != q]
         if is_unknown(q) and len(more) == 1 and k in (f"{q}+{more[0]}", f"{more[0]}+{q}"):
             return {str(q): "T", more[0]: "P"}
-    alone = [str(q) for q, k in pairs if q == k and is_unknown(q)]
+    alone = [str(q) for q, k in pairs if is_unknown(q) and (q == k or is_longer(k, q))]
     queries = {q for q, _ in pairs if is_unknown(q)}
     return {alone[0]: "T"} if len(alone) == len(queries) == 1 else {}
+
+
+def is_longer(axis: str | int, length: str | int) -> bool:
+    """Whether it is a length and a few more, as where some keys are learned."""
+    return any(str(axis) == f"{length}+{number}" for number in NUMBER.findall(str(axis)))
 
 
 def batches(weights: list[Axes]) -> dict[str, str]:

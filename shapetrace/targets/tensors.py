@@ -45,7 +45,9 @@ def replaced(
     """
     given = {**kwargs, **{spec.name: None for spec in specs if spec.name is not None}}
     positional = [spec for spec in specs if spec.name is None]
-    signature = signature_of(model.forward)
+    whole = signature_of(model.forward)
+    named = [each for each in whole.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+    signature = whole.replace(parameters=named)  # what takes anything would take what is mistyped as well
     if wrong := misfit([*[None] * max(len(args), len(positional)), *given], signature):
         what, *then = wrong
         raise InputError("\n".join([f"{type(model).__name__} {what}", shown(model, signature), *then]))

@@ -159,9 +159,14 @@ def heads(joined: Joined, has_batch: bool, widths: set[int], lengths: set[Dim]) 
     yield "D", [*width, *(dim for dim in joined.last("v") if size(dim) in sizes)]
     if len(counts) == 1 and not shared:
         (count,) = counts
-        groups = before_width([row[-3] for row in joined.rows("k", "v") if len(row) == 4])
+        groups = before_width([group(joined, row) for row in joined.rows("k", "v") if len(row) == 4])
         yield "G", [dim for dim in groups if count % size(dim) == 0 and size(dim) != count]
         yield "H", [dim for dim in groups if size(dim) == count]
+
+
+def group(joined: Joined, row: Sequence[Dim]) -> Dim:
+    """Of the dims of keys or values that of their heads: [B, G, S, D], or [B, S, G, D], where S has its letter."""
+    return row[-2] if joined.is_open(row[-2]) and not joined.is_open(row[-3]) else row[-3]
 
 
 def head(joined: Joined, row: Sequence[Dim], has_batch: bool) -> Iterator[Dim]:

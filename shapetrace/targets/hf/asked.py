@@ -191,6 +191,13 @@ def expectations(text: str) -> Iterator[tuple[int, int]]:
         yield int(has), int(wanted)
 
 
+def streamed(model: Any, plan: Plan, given: Given, error: Exception) -> Iterator[Plan]:
+    """It adds to the ids what is of another length: it takes so many of them at a time."""
+    found = re.search(r"tensor a \((\d+)\) must match the size of tensor b \((\d+)\)", str(error))
+    if found and "input_ids" in given and given["input_ids"].shape[-1] == int(found[1]) and not plan.streams:
+        yield msgspec.structs.replace(plan, streams=int(found[2]))
+
+
 def flat(model: Any, plan: Plan, given: Given, error: Exception) -> Iterator[Plan]:
     """It has a dim too few: one of a single channel."""
     if re.search("Dimension out of range|not enough values to unpack|too many indices", str(error)):
@@ -206,7 +213,7 @@ def cached(model: Any, plan: Plan, given: Given, error: Exception) -> Iterator[P
 
 
 Rule = Callable[[Any, Plan, Given, Exception], Iterator[Plan]]
-RULES: tuple[Rule, ...] = (unmatched, lacking, none_there, unseen, misshapen, flat, cached)
+RULES: tuple[Rule, ...] = (unmatched, lacking, none_there, unseen, streamed, misshapen, flat, cached)
 
 
 def floats(given: Given) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -14,12 +14,15 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Said", "documented", "number"]
+__all__ = ["STREAMS", "Said", "documented", "number"]
 
-ENTRY = re.compile(r"^\s*(\w+) \(\W*(?:[Tt]orch\.(\w*)Tensor)?\W*of shape\s+['`]?([^`\n]*)", re.MULTILINE)
+ENTRY = re.compile(r"^\s*(\w+) \(\W*(?:[Tt]orch\.(\w*)Tensor)?\W*of shape\s+['`]?([^`]*)", re.MULTILINE)
 KINDS = {"Long": "int", "Int": "int", "Bool": "bool"}
 WHOLE = re.compile(r"(^|_)(ids|mask|sizes|shapes|grid\w*|positions|bbox|lengths)(_|$)")
 """In the names of those of which it says no more than that they are tensors."""
+
+STREAMS = "num_codebooks"
+"""What a dim is called that has an id of each of several tables, for a sound; of shapes the one with it is taken."""
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -38,9 +41,10 @@ def documented(kind: Any) -> dict[str, Said]:
 def entries(text: str) -> dict[str, Said]:
     found: dict[str, Said] = {}
     for name, word, shape in ENTRY.findall(text):
-        sizes = re.match(r"[(\[]?([^)\]]*)", shape)
-        assert sizes is not None
-        words = tuple(part.strip() for part in sizes[1].split(",") if part.strip())
+        ways = [
+            tuple(filter(None, map(str.strip, way.split(",")))) for way in re.findall(r"[^()\[\]]*,[^()\[\]]*", shape)
+        ]
+        words = next((way for way in ways if way[-1] == STREAMS), ways[0] if ways else (shape.strip("()[] "),))
         found.setdefault(name, Said(KINDS.get(word) or ("int" if WHOLE.search(name) else "float"), words))
     return found
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ...capture.rebuild import attribute
-from .documented import Said, documented, number
+from .documented import STREAMS, Said, documented, number
 
 __all__ = ["MAKERS", "RESERVED", "SIGNALS", "Plan", "inputs", "lengths", "plans", "takes"]
 
@@ -34,12 +34,14 @@ class Plan(msgspec.Struct, frozen=True):
 
     shapes   of those of which the model says another than it takes; the batch comes before them
     tokens   ids, and how many of each stand in front of a text: one for each piece of an image
+    streams  how many ids there are at a time, of sound; 0 is as the model says
     cache    whether keys and values may be kept
     """
 
     names: tuple[str, ...]
     shapes: Mapping[str, tuple[int, ...]] = {}
     tokens: Mapping[int, int] = {}
+    streams: int = 0
     cache: bool = True
 
 
@@ -217,11 +219,14 @@ class Maker(msgspec.Struct):
 
     def streams(self, name: str) -> Any:
         """Of sound there are several ids at a time: whether in rows of their own or in a last dim, and how many."""
+        if self.plan.streams:
+            return "last", self.plan.streams
         said = documented(type(self.model)).get(name, Said("int", ()))
-        if "num_codebooks" in said.sizes[-1:]:
-            return "last", self.field("num_codebooks", default=ANY)
-        if said.sizes and "num_codebooks" in said.sizes[0]:
-            return "rows", self.field("num_codebooks", "num_channels", default=ANY)
+        count = self.field(STREAMS, "num_channels", default=ANY)
+        if STREAMS in said.sizes[-1:]:
+            return "last", count
+        if said.sizes and STREAMS in said.sizes[0]:
+            return "rows", count
         return ()
 
     def ids(self, batch: int, length: int) -> Tensor:
