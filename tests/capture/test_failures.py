@@ -280,7 +280,7 @@ def test_runs_that_fail_before_the_call_that_failed_tell_nothing() -> None:
     assert trace.calls[1].outputs[""].axes is None
     assert trace.notes == (
         "axes are not named: the model does not run at other sizes "
-        "(RuntimeError: shape '[2, 4]' is invalid for input of size 16)",
+        "(RuntimeError: shape '[2, 4]' is invalid for input of size 16); axes='B=… T=…' names what has these sizes",
     )
 
 
