@@ -148,7 +148,7 @@ SAID: dict[str, tuple[Step, str]] = {
     ),
     "split with the parts, and rotated": (
         all_in_one,
-        "4 heads of q [2, 4, 6, 4] met 2 of k.mT [2, 2, 4, 6]: k.mT.repeat_interleave(2, 1) has 4",
+        "4 heads of q [B=2, 4, T=6, 4] met 2 of k.mT [B=2, 2, 4, T=6]: k.mT.repeat_interleave(2, 1) has 4",
     ),
     "heads that are shared, and a mask": (
         masked_groups,

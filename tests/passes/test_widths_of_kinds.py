@@ -152,3 +152,25 @@ class Unadded(nn.Module):
 def test_what_attends_and_is_added_to_nothing_is_as_wide_as_what_is() -> None:
     trace = shapetrace.trace(Unadded(), torch.zeros(2, 5, 8))
     assert [record.axes for record in trace.roles("attn_out")] == [("B", "T", "C")] * 2
+
+
+class Repeated(nn.Module):
+    """Four heads, and each row of the batch several times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+        self.parts = nn.ModuleList(nn.Linear(16, 16) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (part(x).unflatten(-1, (4, 4)).transpose(1, 2) for part in self.parts[:3])
+        x = self.parts[3](((q @ k.mT).softmax(-1) @ v).transpose(1, 2).flatten(2))
+        return torch.cat([x] * self.times)
+
+
+@pytest.mark.parametrize(("times", "rows"), [(5, "5·B"), (4, 8)])
+def test_a_number_that_may_be_that_of_the_heads_is_no_factor(times: int, rows: str | int) -> None:
+    trace = shapetrace.trace(Repeated(times), torch.zeros(2, 5, 16))
+    assert trace["parts.3"]["output"].axes == ("B", "T", "C")
+    assert made(trace, "cat") == (rows, "T", "C")
+    assert trace.sizes["H"] == 4

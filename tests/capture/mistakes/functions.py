@@ -101,7 +101,8 @@ MISTAKES = {
     ),
     "pixels of channels": Mistake(
         lambda net, x, ids: F.pixel_shuffle(x.view(B, 2, T, 8), 2),
-        "pixel_shuffle takes channels from dim -3 in parts of 2·2 = 4, and x.view(2, 2, 6, 8) [B=2, 2, 6, 8] has 2 there",
+        "pixel_shuffle takes channels from dim -3 in parts of 2·2 = 4, "
+        "and x.view(2, 2, 6, 8) [B=2, 2, 6, 8] has 2 there",
     ),
     "a slope for each": Mistake(
         lambda net, x, ids: F.prelu(x, x.new_ones(C)),
