@@ -114,7 +114,8 @@ class Naming:
         named = without(named, is_varying) if any(map(is_varying, axes_of(named))) else named
         undecided = undecided_in(named)
         if probes.runs:  # of 4·B nothing is known at other heads, where these stayed four
-            undecided |= {size for letter, size in named.sizes.items() if letter not in probes.sizes and size > FEW}
+            own = {letter: size for letter, size in named.sizes.items() if not is_of_input(letter)}
+            undecided |= {size for letter, size in own.items() if letter not in probes.sizes and size > FEW}
         if any(is_made_of(axis, undecided) for axis in axes_of(named)):
             named = without(named, lambda axis: is_made_of(axis, undecided))
         found += [named.sizes[letter] for letter in "TS" if letter in named.sizes and named.sizes[letter] not in found]
