@@ -61,6 +61,7 @@ class Naming:
     record    gives the trace of another forward, recorded in the same way
     sizes     of letters, as the user says
     sources   ways to come by the model again, besides its configuration
+    option    how the user says sizes of letters: "axes=" or "--axes "
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Naming:
         record: Recording,
         sizes: Mapping[str, int],
         sources: Sequence[Sourcing] = (),
+        option: str = "axes=",
     ) -> None:
         self.model = model
         self.before: Before | None = None
@@ -86,6 +88,7 @@ class Naming:
         self.record = record
         self.sizes = sizes
         self.sources = sources
+        self.option = option
 
     def name(self, trace: Trace) -> Trace:
         """`trace`, which has roles, with axes; whatever fails, it is a trace still, and says so."""
@@ -117,7 +120,7 @@ class Naming:
             named = without(named, lambda axis: is_made_of(axis, undecided))
         found += [named.sizes[letter] for letter in "TS" if letter in named.sizes and named.sizes[letter] not in found]
         left = list((Counter(left) - Counter(found)).elements())
-        notes = (*trace.notes, *unnamed(probes, left, {**used(named), **self.sizes}, self.sizes))
+        notes = (*trace.notes, *unnamed(probes, left, {**used(named), **self.sizes}, self.sizes, self.option))
         named = msgspec.structs.replace(named, notes=(*notes, *self.contradicted(named)))
         declared = {held.name: held.axes for held in self.given.held if any(held.axes)} if self.given else {}
         return as_declared(named, declared) if declared else named
@@ -203,17 +206,19 @@ def declared(axes: bool | str | None) -> dict[str, int]:
     return sizes_in(axes) if isinstance(axes, str) else {}
 
 
-def unnamed(probes: Probes, left: Sequence[int], known: Iterable[str], given: Mapping[str, int]) -> Iterator[str]:
+def unnamed(
+    probes: Probes, left: Sequence[int], known: Iterable[str], given: Mapping[str, int], option: str
+) -> Iterator[str]:
     """What keeps axes from being named, and what would help. `left` are sizes of axes of the input without a letter,
-    `known` the letters that have a size, `given` those that the user gave one."""
+    `known` the letters that have a size, `given` those that the user gave one, by `option`."""
     if not probes.runs:
         yield f"axes are not named: {probes.reason}"
     elif left:
         sizes = ", ".join(map(str, left))
-        yield f"axes: nothing tells which of the input's axes ({sizes}) is which{declaring(left, known, given)}"
+        yield f"axes: nothing tells which of the input's axes ({sizes}) is which{declaring(left, known, given, option)}"
 
 
-def declaring(left: Sequence[int], known: Iterable[str], given: Mapping[str, int]) -> str:
+def declaring(left: Sequence[int], known: Iterable[str], given: Mapping[str, int], option: str) -> str:
     """The end of a sentence: what to say of sizes that have no letter; "" if all letters are taken."""
     free = [letter for letter in OF_INPUT if letter not in known]
     if len(left) == 1 and free[:1] == ["B"]:
@@ -222,7 +227,7 @@ def declaring(left: Sequence[int], known: Iterable[str], given: Mapping[str, int
         return ""
     orders = list(dict.fromkeys(permutations(left))) if len(left) < 3 else [left]
     ways = [written({**given, **dict(zip(free, sizes, strict=False))}) for sizes in orders]
-    return f"; {' or '.join(f'axes={way!r}' for way in ways)}{', or so in another order,' * (len(left) > 2)} says so"
+    return f"; {' or '.join(f'{option}{way!r}' for way in ways)}{', or so in another order,' * (len(left) > 2)} says so"
 
 
 def written(sizes: Mapping[str, int]) -> str:

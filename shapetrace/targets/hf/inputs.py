@@ -296,11 +296,11 @@ def inputs(model: Any, plan: Plan, sizes: Mapping[str, int]) -> dict[str, Any]:
 
 def special(config: Any) -> Iterator[int]:
     """The ids that stand for an image, a sound, an end."""
-    from .configs import parts
+    from .configs import TOKENS, parts
 
     for _, part in parts(config):
         for name, value in vars(part).items():
-            if name.endswith(("_token_id", "_token_index")) and type(value) is int:
+            if name.endswith(TOKENS) and type(value) is int:
                 yield value
 
 
