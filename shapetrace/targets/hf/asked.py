@@ -171,11 +171,13 @@ def misshapen(model: Any, plan: Plan, given: Given, error: Exception) -> Iterato
             for dim in reversed(range(1, len(own))):
                 if own[dim] == has:
                     yield shaped(plan, name, (*own[1:dim], wanted, *own[dim + 1 :]))
-        for name, own in floats(given):  # of which it has taken something away
+        for name, own in floats(given):  # of which it has taken something away, or has put several together
             if len(own) == 3 and has < own[2] and own[2] + wanted - has > 0:
                 yield shaped(plan, name, (own[1], own[2] + wanted - has))
             elif len(own) == 3 and own[2] == wanted:
                 yield shaped(plan, name, (own[1], 2 * wanted - has))
+            elif len(own) == 3 and has % own[2] == 0 and wanted % (has // own[2]) == 0:
+                yield shaped(plan, name, (own[1], wanted // (has // own[2])))
 
 
 def expectations(text: str) -> Iterator[tuple[int, int]]:
