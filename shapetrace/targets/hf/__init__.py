@@ -86,7 +86,8 @@ def builder(wanted: Wanted, notes: dict[str, None]) -> Callable[..., object]:
     from .asked import asked
     from .classes import class_for
     from .configs import Recipe, moved
-    from .inputs import Plan, inputs, lengths, plans
+    from .inputs import inputs, smallest
+    from .plans import Plan, lengths, plans, without_token
     from .small import small
 
     recipe = Recipe.of(wanted.target, wanted.source, wanted.way.changes)
@@ -105,6 +106,9 @@ def builder(wanted: Wanted, notes: dict[str, None]) -> Callable[..., object]:
         if kind.__name__.endswith("ForSequenceClassification") and config.pad_token_id is None:
             config.pad_token_id = 0  # it takes rows of more than one length if it can tell them, and else but one row
             notes["pad_token_id is 0: the configuration has none, and without it but one row can be classified"] = None
+        for place, name in enumerate(without_token(kind, config)):
+            setattr(config, name, smallest(config) - 1 - place)
+            notes[f"{name} is {getattr(config, name)}: the configuration has none"] = None
         with building(mode):
             model = made(wanted.target, kind, config, is_real)
         sizes = {letter: letters.get(letter) or size for letter, size in fixed.items()}
