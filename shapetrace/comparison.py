@@ -90,8 +90,9 @@ def diff(
 
     With --values both run, on the inputs of BEFORE, and the first tensor whose value diverges is named. Inputs go by
     name, or by what both models make of them; those of AFTER that are like none are its own. The weights are their own,
-    made with the same seed; copied, they go by name and shape, and the rest by the order of equal shapes. A
-    function(before, after) of yours gets the models. The values of BEFORE are held in memory until AFTER has its own.
+    made with the same seed; copied, they go by name and shape, or by what both make with them, and the rest by the
+    order of equal shapes. A function(before, after) of yours gets the models. The values of BEFORE are held in memory
+    until AFTER has its own.
 
     The exit status is 0 if the sides are the same, 1 if they differ, 2 if they cannot be compared.
     """

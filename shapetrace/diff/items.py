@@ -7,7 +7,8 @@ A module that holds others, or several tensors with roles, is a scope: what is i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Hashable, Iterator
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -16,9 +17,15 @@ from ..passes.nesting import ends, siblings, within
 from ..passes.roles.functions import LINEARS, LOOKUPS, NORMS, PRODUCTS, short_name
 from ..schema import Call, TensorMeta, Trace, part
 
-__all__ = ["INDEX", "PASSING", "Item", "Part", "Place", "Side", "aimed"]
+__all__ = ["INDEX", "NONE", "Around", "Item", "Part", "Place", "Side"]
+
+Around = frozenset[Hashable]
+"""What is known of where a step stands in the flow: roles, names of modules, activations."""
+
+NONE: Around = frozenset()
 
 LAYERS = LINEARS | LOOKUPS | NORMS
+WORK = ("", "lookup", "product")
 
 Part = Literal["call", "inputs", "unmade", "outputs", "changed"]
 """Of a call: the call as a whole, or where one of its tensors stands; what it changed stands among its inputs."""
@@ -45,7 +52,8 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     is_scope  whether it holds what is paired in turn
     is_shell  whether what it holds is paired as if it stood there itself
     role      of the tensor, or of the call as a whole
-    aim       of a step without a role those of the next ones which are made of it: "k" of what is projected to keys
+    origin, aim  of a step between what is known: the nearest of that of which it is made, and which are made of it:
+              "k" of what is projected to keys
     structure  of a module, see `Side.structures`
     """
 
@@ -57,7 +65,8 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     is_scope: bool = False
     role: str = ""
     is_shell: bool = False
-    aim: frozenset[str] = frozenset()
+    origin: Around = NONE
+    aim: Around = NONE
     structure: int = 0
 
     @property
@@ -80,6 +89,7 @@ class Side:
     holds       of each call the roles inside of it
     scopes      of each call whether it is a scope
     weights     of each call how many parameters it takes, with what is inside
+    does        of each call whether it multiplies, or else looks something up, with what is inside
     """
 
     def __init__(self, trace: Trace, known: dict[object, int]) -> None:
@@ -88,8 +98,9 @@ class Side:
         self.stops = ends(trace.calls)
         count = len(self.calls)
         self.structures, self.forms = [0] * count, [0] * count
-        self.holds: list[frozenset[str]] = [NONE] * count
+        self.holds: list[frozenset[str]] = [NO_ROLES] * count
         self.scopes = [False] * count
+        self.does = [""] * count
         self.weights = [0] * count
         self.roles = list(map(roles_of, self.calls))
         for index in reversed(range(count)):
@@ -97,16 +108,19 @@ class Side:
             children = list(siblings(self.stops, index + 1, self.stops[index]))
             if children:
                 held = {role for child in children for role in (*self.holds[child], *self.roles[child])}
-                self.holds[index] = frozenset(held) if held else NONE
+                self.holds[index] = frozenset(held) if held else NO_ROLES
                 self.scopes[index] = self.is_scope(call, children)
             self.weights[index] = sum(tensor.name is not None for tensor in call.inputs.values())
             self.weights[index] += sum(self.weights[child] for child in children)
+            self.does[index] = max([work(call), *(self.does[child] for child in children)], key=WORK.index)
             self.structures[index] = known.setdefault(self.structure(index, children), len(known))
             self.forms[index] = known.setdefault(self.form(index, children), len(known))
 
     def is_scope(self, call: Call, children: list[int]) -> bool:
         if call.kind != "module" or call.depth == 0:
             return any(self.calls[child].kind != "op" for child in children)
+        if sum(tensor.role is not None for tensor in call.outputs.values()) > 1:
+            return True
         for child in children:
             if self.calls[child].kind == "module" or self.scopes[child] or self.calls[child].unmade:
                 return True
@@ -128,24 +142,28 @@ class Side:
         """What a module is called inside of another, without its index."""
         return INDEX.sub("*", within(call.path, child.path)) if child.kind == "module" else ""
 
-    def is_layer(self, index: int) -> bool:
-        """Whether a call is a module with parameters, or a function that does what is mostly done by one."""
+    def layer(self, index: int) -> str:
+        """What a module with parameters, or a function that does what is mostly done by one, does with its parameters:
+        "product", "lookup" or "other"; "" for any other call."""
         call = self.calls[index]
         if call.kind == "module":
-            return self.weights[index] > 0
+            return (self.does[index] or "other") if self.weights[index] else ""
         name = short_name(call)
-        return name in LAYERS or (name in PRODUCTS and self.weights[index] > 0)
+        return self.does[index] or "other" if name in LAYERS or (name in PRODUCTS and self.weights[index]) else ""
+
+    def classes(self, index: int) -> Counter[str]:
+        """Of what is right inside of a call how many there are of a class."""
+        return Counter(self.calls[child].name for child in siblings(self.stops, index + 1, self.stops[index]))
 
     def modules(self, index: int) -> frozenset[str]:
-        """What the modules right inside of a call are called there, but for those that are numbered."""
+        """What the modules right inside of a call are called there, without their indices."""
         inside = (self.calls[child] for child in siblings(self.stops, index + 1, self.stops[index]))
-        names = (within(self.calls[index].path, call.path) for call in inside if call.kind == "module")
-        return frozenset(name for name in names if not INDEX.search(name))
+        return frozenset(self.word(self.calls[index], call) for call in inside if call.kind == "module")
 
     def items(self, index: int, path: str) -> list[Item]:
         """What is inside of a call that runs in the module at `path`; of all the trace, for -1."""
         start, stop = (0, len(self.calls)) if index < 0 else (index + 1, self.stops[index])
-        return handed_back([item for child in siblings(self.stops, start, stop) for item in self.of(child, path)])
+        return [item for child in siblings(self.stops, start, stop) for item in self.of(child, path)]
 
     def given(self, index: int, key: str, path: str) -> Item:
         """An argument of a call that runs in the module at `path`: of a module, or a parameter of a function."""
@@ -187,6 +205,10 @@ class Side:
                 if made.role and is_same:
                     return made.role
         return ""
+
+    def made_role(self, index: int, key: str) -> str:
+        """The role of what a module gives, of the very tensor; "" where tensors have no numbers."""
+        return self.result_role(index, key) if self.calls[index].outputs[key].number is not None else ""
 
     def places(self, item: Item) -> Iterator[Place]:
         """Where the tensors are that an item stands for: of a module, all that is in it."""
@@ -237,53 +259,23 @@ class Side:
             yield Item(Place(index, "call"), path, "", call)
 
 
-PASSING = frozenset("Dropout Identity dropout type to float contiguous".split())
-"""What mostly gives what it was given: where it does, its role is of what made that."""
-
-
-def aimed(items: list[Item], side: Side) -> list[Item]:
-    """The items with what they aim at, where tensors have numbers that tell; no farther than to the next layer."""
-    found = list(items)
-    aims: dict[int | None, frozenset[str]] = {}
-    for place in range(len(items) - 1, -1, -1):
-        item = items[place]
-        aim = frozenset({item.role}) if item.role and item.tensor is not None else NONE
-        if not aim and item.tensor is not None and item.tensor.number is not None:
-            aim = aims.get(item.tensor.number, NONE)
-            if aim:
-                found[place] = msgspec.structs.replace(item, aim=aim)
-        is_end = not item.role and side.is_layer(item.place.at)
-        for given in item.call.inputs.values() if aim and not is_end else ():
-            aims[given.number] = aims.get(given.number, NONE) | aim
-    return found
-
-
-def handed_back(items: list[Item]) -> list[Item]:
-    """The items with the role of what only gives what it was given on the step that made that."""
-    if not any(item.role and item.call.name in PASSING for item in items):
-        return items
-    found = list(items)
-    places = {item.tensor.number: place for place, item in reversed([*enumerate(items)]) if item.tensor is not None}
-    for place in range(len(found) - 1, 0, -1):
-        item = found[place]
-        if not item.role or item.tensor is None or item.call.name not in PASSING:
-            continue
-        number = item.tensor.number
-        maker = place - 1 if number is None else places[number]
-        before = found[maker]
-        is_same = before.tensor is not None and before.tensor.shape == item.tensor.shape
-        if maker < place and is_same and not before.role:
-            found[maker] = msgspec.structs.replace(before, role=item.role)
-            found[place] = msgspec.structs.replace(item, role="")
-    return found
+def work(call: Call) -> str:
+    name = short_name(call)
+    return (
+        "product"
+        if name in LINEARS or name in PRODUCTS or name.startswith("conv")
+        else "lookup"
+        if name in LOOKUPS
+        else ""
+    )
 
 
 def roles_of(call: Call) -> frozenset[str]:
     """The roles of a call and of its results."""
     if call.role is None and not call.unmade and all(tensor.role is None for tensor in call.outputs.values()):
-        return NONE
+        return NO_ROLES
     tensors = (*call.unmade.values(), *call.outputs.values())
     return frozenset(role for role in (call.role, *(tensor.role for tensor in tensors)) if role is not None)
 
 
-NONE: frozenset[str] = frozenset()
+NO_ROLES: frozenset[str] = frozenset()

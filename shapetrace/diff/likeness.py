@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..schema import Call
+from .items import NONE, Around, Item
 
-__all__ = ["Key", "aims_at_more", "does_the_same", "is_later", "score"]
+__all__ = ["Key", "does_the_same", "is_later", "score", "stand_apart"]
 
 
 class Key(NamedTuple):
@@ -21,13 +22,20 @@ class Key(NamedTuple):
     cls: str
     structure: int
     holds: frozenset[str]
-    aim: frozenset[str]
+    origin: Around = NONE
+    aim: Around = NONE
     is_bound: bool = False
     """Whether a module of this very name and class is on both sides, once."""
-    is_layer: bool = False
-    """Whether it is made with parameters, as a linear layer makes it: see `Side.is_layer`."""
+    layer: str = ""
+    """What it does with parameters: see `Side.layer`."""
+    is_known: bool = False
+    """Whether its role is on both sides, once."""
     numbers: str = ""
     """What a tensor holds: "float", "int", "bool"; "" if that is not known."""
+    outside: frozenset[str] = frozenset()
+    """Of a scope those roles inside of it that stand beside, not inside of, the scopes of the other side."""
+    is_list: bool = False
+    """Whether modules right inside of it are numbered."""
     modules: frozenset[str] = frozenset()
     """Of a scope what the modules right inside of it are called there."""
 
@@ -41,15 +49,19 @@ def score(one: Key, other: Key) -> int:
     word = one.kind != "function" and other.kind != "function" and one.word == other.word
     role = 16 if one.role and one.role == other.role else 8 if alike(one.role, other.role) else 0
     variable, cls = one.variable == other.variable != "", one.cls == other.cls
+    if (one.is_known or other.is_known) and one.role != other.role and not (word or (variable and cls)):
+        return 0
     aim, apart = bool(one.aim) and one.aim == other.aim, bool(one.aim and other.aim) and not one.aim & other.aim
     overlap = (
         one.kind == other.kind == "scope"
-        and one.role == other.role
+        and (one.role == other.role or one.is_indexed is other.is_indexed is True)
+        and one.is_list == other.is_list
+        and not (one.outside - other.holds or other.outside - one.holds)
         and 2 * len(one.holds & other.holds) > len(one.holds | other.holds)
     )
-    if one.is_layer != other.is_layer and not (word or role or cls):
+    if one.layer != other.layer and not (word or role or cls):
         return 0
-    if one.is_layer and other.is_layer and aims_at_more(one.aim, other.aim) and not (word or role):
+    if not (word or role) and stand_apart(one, other, is_named=variable, are_layers=bool(one.layer and other.layer)):
         return 0
     if one.numbers != other.numbers and one.numbers and other.numbers and not (word or role or variable):
         return 0
@@ -59,21 +71,37 @@ def score(one: Key, other: Key) -> int:
         counts = word or role or variable or cls or overlap or (aim and one.kind == "module")
     elif "function" in (one.kind, other.kind):
         cls = does_the_same(one.cls, other.cls)
-        counts = "scope" not in (one.kind, other.kind) and (role or variable or cls or (aim and one.is_layer))
+        counts = "scope" not in (one.kind, other.kind) and (role or variable or cls or (aim and bool(one.layer)))
     else:
         counts = word or role
     conflict = bool(one.role and other.role and not role)
-    if not counts or (conflict and not word):
+    if not counts or (conflict and not (word or overlap)):
         return 0
     # An index says little, of another class nearly nothing: else one that moved is taken for a change of all between
     named = (3 if cls else 1) if word and one.is_indexed else 6 * word
     same_key = one.kind == other.kind == "function" and one.word == other.word
-    fit = named + role + 6 * variable + 2 * cls + 3 * overlap + 4 * aim + (one.structure == other.structure) + same_key
+    origin = bool(one.origin) and one.origin == other.origin
+    fit = named + role + 6 * variable + 2 * cls + 3 * overlap + 4 * aim + origin
+    fit += (one.structure == other.structure) + same_key
     return max(fit - 2 * conflict - 2 * apart, 1)
 
 
-def aims_at_more(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether of two layers more is made of one: of one to q, k and v at once, and of one to q."""
+def stand_apart(one: Key | Item, other: Key | Item, *, is_named: bool = False, are_layers: bool = False) -> bool:
+    """Whether two steps that nothing but their class or variable pairs stand elsewhere in the flow.
+
+    Of layers more may be made of one than of the other, as of one to q, k and v at once, and of one to q: those are not
+    the same. But what they are made of depends on where norms are.
+    """
+    if are_layers:
+        return bool(one.aim and other.aim) and (is_more(one.aim, other.aim) or not one.aim & other.aim)
+    if is_named:
+        both = (one.origin, other.origin), (one.aim, other.aim)
+        return any(left and right and not left & right for left, right in both)
+    return one.aim != other.aim or not (one.origin == other.origin or is_more(one.origin, other.origin))
+
+
+def is_more(one: Around, other: Around) -> bool:
+    """Whether one has what the other has and more, or the other way round."""
     return bool(one and other) and (one < other or other < one)
 
 

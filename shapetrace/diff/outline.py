@@ -17,9 +17,10 @@ from ..schema import TensorMeta, Trace
 from .changes import Change, Kind, Line
 from .fields import Comparer, Fields
 from .folding import Draft, folded
-from .items import PASSING, Item, Place
+from .items import Item, Place
 from .matching import Match
 from .pairing import Pairing, inner
+from .stages import PASSING
 from .tensors import arguments, both, is_first, others, results
 
 __all__ = ["Outline"]

@@ -14,13 +14,17 @@ from collections.abc import Iterator, Sequence, Set
 import msgspec
 
 from ..passes.nesting import siblings
-from ..schema import Trace
+from ..schema import Call, Trace
 from .alignment import align
-from .items import INDEX, Item, Place, Side, aimed
-from .likeness import Key, aims_at_more, does_the_same, is_later, score
+from .items import INDEX, Item, Place, Side
+from .likeness import Key, does_the_same, is_later, score, stand_apart
 from .matching import Match, Pairs, displaced, merged, named
+from .stages import staged
+from .surroundings import known, placed
 
 __all__ = ["Pairing", "inner"]
+
+Once = tuple[Set[object], Set[str]]
 
 ROUNDS = 8
 """How many levels of modules are taken apart at most."""
@@ -41,20 +45,28 @@ class Pairing:
         todo = [(root, -1, "", -1, "")]
         while todo:
             match, a, path_a, b, path_b = todo.pop()
-            ours, theirs = self.before.items(a, path_a), self.after.items(b, path_b)
+            ours, theirs = staged(self.before.items(a, path_a)), staged(self.after.items(b, path_b))
             if a >= 0 and self.before.forms[a] == self.after.forms[b]:
                 match.inside = [Match(one, other) for one, other in zip(ours, theirs, strict=True)]
             else:
-                match.inside = list(self.paired(ours, theirs))
+                within = self.before.calls[a] if a >= 0 else None, self.after.calls[b] if b >= 0 else None
+                match.inside = list(self.paired(ours, theirs, within))
             for child in match.inside:
                 one, other = child.before, child.after
                 if one is not None and other is not None and one.place.part == other.place.part == "call":
                     todo.append((child, one.place.at, inner(one), other.place.at, inner(other)))
         return root.inside
 
-    def paired(self, ours: list[Item], theirs: list[Item]) -> Iterator[Match]:
-        ours, theirs = aimed(ours, self.before), aimed(theirs, self.after)
+    def paired(self, ours: list[Item], theirs: list[Item], within: tuple[Call | None, Call | None]) -> Iterator[Match]:
+        given = [
+            set() if call is None else {tensor.role for tensor in call.inputs.values() if tensor.role}
+            for call in within
+        ]
         for _ in range(ROUNDS):
+            bound = names_once(ours) & names_once(theirs)
+            shared = known(ours, self.before, bound) & known(theirs, self.after, bound) | given[0] & given[1]
+            ours = placed(ours, self.before, shared, bound, within[0])
+            theirs = placed(theirs, self.after, shared, bound, within[1])
             pairs, moved = self.aligned(ours, theirs)
             taken_a, taken_b = {a for a, _ in pairs + moved}, {b for _, b in pairs + moved}
             left = [item for place, item in enumerate(ours) if place not in taken_a]
@@ -62,8 +74,7 @@ class Pairing:
             apart_a, apart_b = self.apart(left, others)
             if not apart_a and not apart_b:
                 break
-            ours = aimed(opened(ours, self.before, apart_a), self.before)
-            theirs = aimed(opened(theirs, self.after, apart_b), self.after)
+            ours, theirs = opened(ours, self.before, apart_a), opened(theirs, self.after, apart_b)
         return merged(ours, theirs, pairs, moved)
 
     def apart(self, ours: list[Item], theirs: list[Item]) -> tuple[set[Place], set[Place]]:
@@ -90,46 +101,59 @@ class Pairing:
         return sorted((a, b) for b, a in found), sorted((a, b) for b, a in moved)
 
     def found(self, ours: list[Item], theirs: list[Item]) -> tuple[Pairs, Pairs]:
-        bound = names_once(ours) & names_once(theirs)
-        left, right = (
-            [self.number(item, self.before, bound) for item in ours],
-            [self.number(item, self.after, bound) for item in theirs],
-        )
+        once = names_once(ours) & names_once(theirs), roles_once(ours) & roles_once(theirs)
+        beside = standing(ours), standing(theirs)
+        left = [self.number(item, self.before, once, beside[1]) for item in ours]
+        right = [self.number(item, self.after, once, beside[0]) for item in theirs]
         pairs = align(left, right, self.score)
-        pairs = sorted([*pairs, *self.alone(ours, theirs, pairs, bound)])
+        pairs = sorted([*pairs, *self.alone(ours, theirs, pairs, once)])
         return pairs, displaced(ours, theirs, pairs)
 
-    def alone(
-        self, ours: list[Item], theirs: list[Item], pairs: Pairs, bound: Set[object]
-    ) -> Iterator[tuple[int, int]]:
+    def alone(self, ours: list[Item], theirs: list[Item], pairs: Pairs, once: Once) -> Iterator[tuple[int, int]]:
         """Steps of other names and classes that are the only ones of their kind between what corresponds.
 
-        Layers are one kind, modules without parameters and functions the others.
+        Scopes are one kind, layers that do the same another, modules without parameters and functions the others.
         """
         a = b = 0
         for next_a, next_b in [*pairs, (len(ours), len(theirs))]:
-            left = self.kinds(ours, a, next_a, self.before, bound)
-            right = self.kinds(theirs, b, next_b, self.after, bound)
+            left = self.kinds(ours, a, next_a, self.before, once)
+            right = self.kinds(theirs, b, next_b, self.after, once)
             for kind in left:
                 if len(left[kind]) == len(right.get(kind, ())) == 1:
                     one, other = left[kind][0], right[kind][0]
-                    both = ours[one], theirs[other]
-                    if not (both[0].role and both[1].role) and not aims_at_more(both[0].aim, both[1].aim):
+                    if self.may_be(ours[one], theirs[other]):
                         yield one, other
             a, b = next_a + 1, next_b + 1
 
-    def kinds(self, items: list[Item], start: int, stop: int, side: Side, bound: Set[object]) -> dict[str, list[int]]:
+    def kinds(self, items: list[Item], start: int, stop: int, side: Side, once: Once) -> dict[str, list[int]]:
+        names, roles = once
         found: dict[str, list[int]] = {}
         for place in range(start, stop):
             item = items[place]
-            if not item.is_scope and not item.is_shell and named(item) not in bound:
-                kind = "layer" if side.is_layer(item.place.at) else item.call.kind
-                found.setdefault(kind, []).append(place)
+            if item.is_shell or named(item) in names or item.role in roles:
+                continue
+            kind = "scope" if item.is_scope else side.layer(item.place.at) or item.call.kind
+            found.setdefault(kind, []).append(place)
         return found
+
+    def may_be(self, one: Item, other: Item) -> bool:
+        """Whether two of a kind that stand alone may be the same: of scopes more than half of what is right inside."""
+        if one.role and other.role:
+            return False
+        if one.is_scope:
+            inside = self.before.classes(one.place.at), self.after.classes(other.place.at)
+            return 2 * (inside[0] & inside[1]).total() > (inside[0] | inside[1]).total()
+        are_layers = bool(self.before.layer(one.place.at))
+        return not stand_apart(one, other, are_layers=are_layers)
 
     # Keys
 
-    def number(self, item: Item, side: Side, bound: Set[object]) -> int:
+    def number(self, item: Item, side: Side, once: Once, beside: Set[str]) -> int:
+        """
+        once     the names and roles that are there once, on both sides
+        beside   the roles that stand beside the scopes of the other side
+        """
+        names, roles = once
         index, part, place = item.place
         call = item.call
         is_module = call.kind == "module" and part == "call"
@@ -139,6 +163,7 @@ class Pairing:
         word = INDEX.sub("*", item.name) if is_module else place
         variable = next(iter(call.variables.values()), "") if part == "call" else call.variable(place) or ""
         holds = side.holds[index] if item.is_scope else frozenset[str]()
+        modules = side.modules(index) if item.is_scope else frozenset[str]()
         key = Key(
             kind,
             word,
@@ -148,11 +173,15 @@ class Pairing:
             call.name,
             side.structures[index],
             holds,
+            item.origin,
             item.aim,
-            named(item) in bound,
-            side.is_layer(index),
+            named(item) in names,
+            side.layer(index),
+            item.tensor is not None and item.role in roles,
             "" if item.tensor is None else numbers(item.tensor.dtype),
-            side.modules(index) if item.is_scope else frozenset(),
+            holds & beside,
+            any("*" in name for name in modules),
+            modules,
         )
         number = self.numbers.setdefault(key, len(self.numbers))
         if number == len(self.keys):
@@ -171,6 +200,17 @@ def names_once(items: Sequence[Item]) -> set[object]:
     modules = (item for item in items if item.place.part == "call" and item.call.kind == "module")
     count = Counter(named(item) for item in modules if not item.is_shell and not INDEX.search(item.name))
     return {name for name, number in count.items() if number == 1}
+
+
+def roles_once(items: Sequence[Item]) -> set[str]:
+    """Roles of one tensor each."""
+    count = Counter(item.role for item in items if item.role and item.tensor is not None and not item.is_shell)
+    return {role for role, number in count.items() if number == 1}
+
+
+def standing(items: Sequence[Item]) -> frozenset[str]:
+    """The roles of what is no scope."""
+    return frozenset(item.role for item in items if item.role and not item.is_scope)
 
 
 def inner(item: Item) -> str:
@@ -205,7 +245,7 @@ def holds_steps(item: Item, side: Side, others: Sequence[Item]) -> bool:
         for child in siblings(side.stops, index + 1, side.stops[index])
         if not side.scopes[child] and any(is_like(side.calls[child].name, name) for name in classes)
     ]
-    return len(inside) > 1 and any(map(side.is_layer, inside))
+    return len(inside) > 1 and any(map(side.layer, inside))
 
 
 def is_like(name: str, other: str) -> bool:
@@ -226,6 +266,6 @@ def opened(items: list[Item], side: Side, apart: set[Place]) -> list[Item]:
             continue
         index = item.place.at
         found.append(msgspec.structs.replace(item, is_shell=True))
-        found += side.items(index, inner(item))
+        found += staged(side.items(index, inner(item)))
         found += [side.given_out(index, key, item.path) for key, tensor in item.call.outputs.items() if tensor.role]
     return found

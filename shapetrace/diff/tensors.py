@@ -33,11 +33,17 @@ def arguments(one: Item, other: Item) -> Keys:
 
 
 def results(one: Item, other: Item, before: Side, after: Side) -> Keys:
-    """The keys of what two calls give."""
-    if one.call.outputs.keys() == other.call.outputs.keys():
-        return [(key, key) for key in one.call.outputs]
+    """The keys of what two calls give; those of tensors in other roles do not go together."""
     sides = (before, one.place.at), (after, other.place.at)
+    if one.call.outputs.keys() == other.call.outputs.keys():
+        keys = list(one.call.outputs)
+        apart = {key for key in keys if are_apart(*(side.made_role(at, key) for side, at in sides))}
+        return [(key, None if key in apart else key) for key in keys] + [(None, key) for key in keys if key in apart]
     return keyed(one.call.outputs, other.call.outputs, lambda at, key: sides[at][0].result_role(sides[at][1], key))
+
+
+def are_apart(role: str, other: str) -> bool:
+    return role != other and role != "" != other
 
 
 def others(match: Match, before: Side, after: Side) -> Iterator[Match]:

@@ -50,8 +50,8 @@ def compare_values(
     The second is given them by the same names, or else in the same places. Copies run; neither model changes.
 
     weights      "own": each has its own; "copy": a copy of the second gets the weights of the first, by name and shape,
-                 and what is left by the order of equal shapes. Or a function of your own, which is given copies of both
-                 models and puts the weights of the first into the second
+                 or else by what both make with them, and what is left by the order of equal shapes. Or a function of
+                 your own, which is given copies of both models and puts the weights of the first into the second
     rtol, atol   tolerances; those of `torch.testing` for the dtype if None
     seed         of torch's random numbers, for each run
     """
@@ -108,10 +108,10 @@ def compare(
     """
     with undisturbed():
         second = copied(after.model)
-        done = weighed(before.model, second, weights)
         first = before.traced(before.model, seed)
         if refill:
             after = with_inputs_of(before, after, first, seed)
+        done = weighed(before.model, second, weights, lambda: (first, after.traced(second, seed)))
         runs = Runs(first, after.traced(second, seed), rtol, atol)
         for side, model, run in ((before, before.model, runs.keep), (after, second, runs.compare)):
             with side.running(seed):
@@ -131,11 +131,11 @@ def with_inputs_of(before: Side, after: Side, first: Trace, seed: int) -> Side:
     return after._replace(inputs=own, given=said)
 
 
-def weighed(before: nn.Module, after: nn.Module, weights: Weights) -> str:
+def weighed(before: nn.Module, after: nn.Module, weights: Weights, traced: Callable[[], tuple[Trace, Trace]]) -> str:
     if weights == "own":
         return "each its own"
     if weights == "copy":
-        return copy_weights(before, after)
+        return copy_weights(before, after, *traced())
     assert callable(weights)
     weights(copied(before), after)
     return f"put in by {getattr(weights, '__name__', 'a function')}"

@@ -10,7 +10,10 @@ from torch.testing._comparison import default_tolerances
 
 from ..diff.divergence import Apart, Extreme, Tolerance
 
-__all__ = ["apart", "arranged", "comparable", "likest", "tolerance"]
+__all__ = ["apart", "are_masks", "arranged", "comparable", "likest", "repeated", "shown", "tolerance"]
+
+HIDDEN = -9_000.0
+"""What is no higher hides a key, whatever a model writes for it: -inf, the lowest number of a dtype, -10000."""
 
 MOST_DIMS = 5
 MOST_ELEMENTS = 1 << 18
@@ -43,6 +46,23 @@ def arranged(after: Tensor, like: Tensor, ours: Axes, theirs: Axes) -> Tensor:
     if after.dim() != like.dim() and stripped(after) == stripped(like):
         return after.reshape(like.shape)
     return after
+
+
+def repeated(tensor: Tensor, other: Tensor) -> Tensor:
+    """A tensor once for each element of the batch of the other, where it lacks just that: positions are the same."""
+    alike = stripped(tensor)
+    is_whole = 0 < len(alike) < other.dim() and list(other.shape[-len(alike) :]) == alike
+    return tensor.reshape(alike).expand(other.shape) if is_whole and tensor.numel() < other.numel() else tensor
+
+
+def are_masks(*tensors: Tensor) -> bool:
+    """Whether they hold nothing but zeros and what hides a key."""
+    return all(bool(((tensor == 0) | (tensor <= HIDDEN)).all()) for tensor in tensors if tensor.dtype != torch.bool)
+
+
+def shown(scores: Tensor) -> Tensor:
+    """Scores in which all that hides a key is one number."""
+    return scores.clamp(min=HIDDEN) if scores.is_floating_point() else scores
 
 
 def likest(after: Tensor, like: Tensor) -> Tensor | None:

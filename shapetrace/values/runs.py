@@ -16,7 +16,7 @@ from ..errors import ShapetraceError
 from ..records import Record, records_and_writes
 from ..schema import Trace
 from .effects import without_effect
-from .elements import apart, arranged, comparable, likest, tolerance
+from .elements import apart, are_masks, arranged, comparable, likest, repeated, shown, tolerance
 
 __all__ = ["Runs"]
 
@@ -90,6 +90,9 @@ class Runs:
         one, other = self.ours[a], self.theirs[b]
         if not comparable(before, after):
             return None
+        if "scores" in (one.role, other.role) or are_masks(before, after):
+            before, after = shown(before), shown(after)
+        before, after = repeated(before, after), repeated(after, before)
         after = arranged(after, before, one.axes, other.axes)
         if before.shape != after.shape:
             way = likest(after, before)

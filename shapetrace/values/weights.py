@@ -1,12 +1,16 @@
-"""The weights of one model put into another: by name, then by the order of equal shapes, joined or cut apart."""
+"""The weights of one model put into another: by name, by what is made with them, then by the order of equal shapes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from itertools import dropwhile
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+
+from ..schema import Trace
+from .parameters import Part, counterparts, turned
 
 __all__ = ["copy_weights"]
 
@@ -27,61 +31,96 @@ class Weight(NamedTuple):
         return tuple(self.upright.shape)
 
 
-def copy_weights(before: nn.Module, after: nn.Module) -> str:
-    """Puts the weights of `before` into `after`; what was done, in words."""
-    pairs, rest, left = paired(weights_of(before), weights_of(after))
-    parts, left = joined(rest, left)
+def copy_weights(before: nn.Module, after: nn.Module, first: Trace, second: Trace) -> str:
+    """Puts the weights of `before` into `after`; what was done, in words. `first` and `second` are their traces."""
+    copies = Copies(weights_of(before, turned(first)), weights_of(after, turned(second)))
     with torch.no_grad():
-        for weight, other in pairs:
-            other.upright.copy_(weight.upright)
-        for few, many in parts:
+        for name in copies.theirs:
+            copies.copy(Part(name, name))
+        named = len(copies.done())
+        if named < len(copies.theirs):
+            for part in counterparts(first, second):
+                copies.copy(part)
+        used = len(copies.done())
+        copies.in_order()
+    return copies.said(named, used)
+
+
+class Copies:
+    """Weights of before on their way into those of after.
+
+    given, filled   of the weights of either side the rows that are copied
+    """
+
+    def __init__(self, ours: dict[str, Weight], theirs: dict[str, Weight]) -> None:
+        self.ours, self.theirs = ours, theirs
+        self.given: dict[str, set[int]] = {name: set() for name in ours}
+        self.filled: dict[str, set[int]] = {name: set() for name in theirs}
+
+    def copy(self, part: Part) -> None:
+        """If the shapes allow it and nothing of both was copied before."""
+        one, other = self.ours.get(part.before), self.theirs.get(part.after)
+        if one is None or other is None:
+            return
+        left, right = (rows or range(size(each)) for rows, each in zip(part.rows, (one, other), strict=True))
+        if len(left) != len(right) or stripped(one.shape)[1:] != stripped(other.shape)[1:]:
+            return
+        if self.given[one.name].isdisjoint(left) and self.filled[other.name].isdisjoint(right):
+            self.given[one.name].update(left)
+            self.filled[other.name].update(right)
+            whole = other.upright.view(stripped(other.shape))
+            whole[list(right)] = one.upright.reshape(stripped(one.shape))[list(left)].to(whole)
+
+    def in_order(self) -> None:
+        """What is left by the order of equal shapes: if there are as many of one on both sides, or joined or cut."""
+        free = [weight for name, weight in self.ours.items() if not self.given[name]]
+        left = [weight for name, weight in self.theirs.items() if not self.filled[name]]
+        for shape in dict.fromkeys(weight.shape for weight in left):
+            both = [[weight for weight in side if weight.shape == shape] for side in (free, left)]
+            if len(both[0]) == len(both[1]):
+                for one, other in zip(*both, strict=True):
+                    self.copy(Part(one.name, other.name))
+        free = [weight for weight in free if not self.given[weight.name]]
+        for few, many in joined(free, [weight for weight in left if not self.filled[weight.name]]):
             together = torch.cat([weight.upright for weight in few])
             sizes = [len(weight.upright) for weight in many]
-            for weight, part in zip(many, torch.split(together, sizes), strict=True):
-                weight.upright.copy_(part)
-    cut = sum(len(many) for _, many in parts)
-    ordered = cut + sum(weight.name != other.name for weight, other in pairs)
-    done = f"{len(pairs) + cut} copied"
-    if ordered:  # two that are alike may have come into each other's place
-        done += f", {'all' if ordered == len(pairs) + cut else ordered} by the order of equal shapes"
-    if not left:
-        return done
-    names = ", ".join(weight.name for weight in left[:3]) + (", …" if len(left) > 3 else "")
-    return f"{done}, {len(left)} of after have no like: {names}"
+            for weight, piece in zip(many, torch.split(together, sizes), strict=True):
+                weight.upright.copy_(piece)
+                self.filled[weight.name].update(range(size(weight)))
+
+    def done(self) -> list[str]:
+        """The weights of after of which all is copied."""
+        return [name for name, weight in self.theirs.items() if len(self.filled[name]) == size(weight)]
+
+    def said(self, named: int, used: int) -> str:
+        count = len(self.done())
+        ways = (used - named, "by what is made with them"), (count - used, "by the order of equal shapes")
+        parts = [f"{'all' if number == count else number} {how}" for number, how in ways if number]
+        left = [name for name, weight in self.theirs.items() if len(self.filled[name]) < size(weight)]
+        if left:
+            names = ", ".join(left[:3]) + (", …" if len(left) > 3 else "")
+            parts.append(f"{len(left)} of after have no like: {names}")
+        return ", ".join((f"{count} copied", *parts))
 
 
-def paired(ours: list[Weight], theirs: list[Weight]) -> tuple[list[tuple[Weight, Weight]], list[Weight], list[Weight]]:
-    """Those of equal name and shape; then, if there are as many of a shape on both sides, these in their order. And the
-    weights of both that go with none."""
-    named = {(weight.name, weight.shape): weight for weight in ours}
-    pairs = [(named[key], other) for other in theirs if (key := (other.name, other.shape)) in named]
-    taken, given = {weight.name for weight, _ in pairs}, {other.name for _, other in pairs}
-    rest = [weight for weight in ours if weight.name not in taken]
-    left: list[Weight] = []
-    for shape in dict.fromkeys(other.shape for other in theirs if other.name not in given):
-        alike = [other for other in theirs if other.shape == shape and other.name not in given]
-        free = [weight for weight in rest if weight.shape == shape]
-        if len(free) == len(alike):
-            pairs += zip(free, alike, strict=True)
-            rest = [weight for weight in rest if weight.shape != shape]
-        else:
-            left += alike
-    return pairs, rest, left
+def size(weight: Weight) -> int:
+    """How many rows it has."""
+    return stripped(weight.shape)[0]
 
 
-def joined(ours: list[Weight], theirs: list[Weight]) -> tuple[list[tuple[list[Weight], list[Weight]]], list[Weight]]:
+def stripped(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Without the dims of size 1 that it begins with."""
+    return tuple(dropwhile(lambda size: size == 1, shape)) or (1,)
+
+
+def joined(ours: list[Weight], theirs: list[Weight]) -> Iterator[tuple[list[Weight], list[Weight]]]:
     """Where one side has in one weight what the other has in several, as q, k and v: these in their order, of all that
-    are alike but for the first size. And the weights of the second that go with none."""
-    parts: list[tuple[list[Weight], list[Weight]]] = []
-    left: list[Weight] = []
+    are alike but for the first size."""
     for tail in dict.fromkeys(other.shape[1:] for other in theirs):
         few, many = ([each for each in side if each.shape[1:] == tail] for side in (ours, theirs))
         found = list(runs(few, many))
         if found and sum(map(len, (run for _, run in found))) == len(many):
-            parts += found
-        else:
-            left += many
-    return parts, left
+            yield from found
 
 
 def runs(ours: list[Weight], theirs: list[Weight]) -> Iterator[tuple[list[Weight], list[Weight]]]:
@@ -104,14 +143,9 @@ def runs(ours: list[Weight], theirs: list[Weight]) -> Iterator[tuple[list[Weight
         yield first, other
 
 
-def weights_of(model: nn.Module) -> list[Weight]:
+def weights_of(model: nn.Module, turned: Set[str]) -> dict[str, Weight]:
     """Each parameter once, and the buffers that a checkpoint has, in the order of the modules."""
     saved = model.state_dict(keep_vars=True)
     buffers = {name: tensor for name, tensor in model.named_buffers() if name in saved}
-    turned = {
-        f"{path}.weight" if path else "weight"
-        for path, module in model.named_modules()
-        if type(module).__name__ == "Conv1D" and not isinstance(module, nn.Conv1d)  # that of Hugging Face
-    }
-    found = (*model.named_parameters(), *buffers.items())
-    return [Weight(name, tensor, name in turned and tensor.dim() == 2) for name, tensor in found]
+    found = {**dict(model.named_parameters()), **buffers}
+    return {name: Weight(name, tensor, name in turned) for name, tensor in found.items()}

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from shapetrace import Divergence, ValuesDiff, compare_values
+from shapetrace import Divergence, ValuesDiff, compare_values, trace
 from shapetrace.models.gpt import gpt
 from shapetrace.models.variants import gpt2
 from shapetrace.values.weights import copy_weights
@@ -153,12 +153,12 @@ def test_gpt2_with_the_weights_of_hugging_faces_is_the_same() -> None:
     ours, _, batch = gpt2(**SIZES)
     for before, after in ((hugging_face(), ours), (ours, hugging_face())):
         found = compare_values(before, after, batch["ids"], weights="copy")
-        assert (bool(found), found.weights) == (False, "28 copied, all by the order of equal shapes")
+        assert (bool(found), found.weights) == (False, "28 copied, all by what is made with them")
 
 
 def test_a_conv1d_weight_that_was_not_transposed_is_named_at_what_it_makes() -> None:
     def ported(before: nn.Module, after: nn.Module) -> None:
-        copy_weights(before, after)
+        copy_weights(before, after, trace(before, batch["ids"]), trace(after, batch["ids"]))
         w_o: nn.Linear = after.get_submodule("blocks.0.attention.w_o")
         w_o.weight.data = before.get_submodule("transformer.h.0.attn.c_proj").weight.data.clone()
 

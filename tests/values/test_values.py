@@ -218,9 +218,19 @@ def named(first: str, second: str) -> nn.Module:
     return model
 
 
-def test_weights_go_by_name_and_the_rest_by_the_order_of_equal_shapes() -> None:
+def test_weights_go_by_name_and_the_rest_by_what_is_made_with_them() -> None:
     found = compare_values(named("a", "b"), named("up", "b"), X, weights="copy")
-    assert (bool(found), found.weights) == (False, "4 copied, 2 by the order of equal shapes")
+    assert (bool(found), found.weights) == (False, "4 copied, 2 by what is made with them")
+
+
+def test_weights_with_which_nothing_is_made_go_by_the_order_of_equal_shapes() -> None:
+    class Idle(nn.Linear):
+        def __init__(self, name: str) -> None:
+            super().__init__(3, 3)
+            self.register_parameter(name, nn.Parameter(torch.randn(7)))
+
+    found = compare_values(Idle("one"), Idle("other"), X, weights="copy")
+    assert (bool(found), found.weights) == (False, "3 copied, 1 by the order of equal shapes")
 
 
 def test_it_is_said_which_weights_have_no_like() -> None:
@@ -235,7 +245,7 @@ def test_weights_that_one_side_has_in_one_and_the_other_in_three_are_cut_apart_o
     for before, after, cut in ((fused, separate, 12), (separate, fused, 4)):
         found = compare_values(before[0], after[0], **before[2], weights="copy")
         count = len(list(after[0].parameters()))
-        assert (bool(found), found.weights) == (False, f"{count} copied, {cut} by the order of equal shapes")
+        assert (bool(found), found.weights) == (False, f"{count} copied, {cut} by what is made with them")
 
 
 def test_a_function_of_ones_own_puts_the_weights_into_a_copy() -> None:

@@ -1,0 +1,64 @@
+"""Which of several stages of a tensor has its role, so that like stages are paired: one model names an earlier one."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..passes.roles.functions import SOFTMAX, short_name
+from .items import Item
+
+__all__ = ["PASSING", "staged"]
+
+
+def staged(items: list[Item]) -> list[Item]:
+    return last_scores(handed_back(items))
+
+
+PASSING = frozenset("Dropout Identity dropout type to float contiguous".split())
+"""What mostly gives what it was given: where it does, its role is of what made that."""
+
+
+def handed_back(items: list[Item]) -> list[Item]:
+    """The items with the role of what only gives what it was given on the step that made that."""
+    if not any(item.role and item.call.name in PASSING for item in items):
+        return items
+    found = list(items)
+    places = {item.tensor.number: place for place, item in reversed([*enumerate(items)]) if item.tensor is not None}
+    for place in range(len(found) - 1, 0, -1):
+        item = found[place]
+        if not item.role or item.tensor is None or item.call.name not in PASSING:
+            continue
+        number = item.tensor.number
+        maker = place - 1 if number is None else places[number]
+        before = found[maker]
+        is_same = before.tensor is not None and before.tensor.shape == item.tensor.shape
+        if maker < place and is_same and not before.role:
+            found[maker] = msgspec.structs.replace(before, role=item.role)
+            found[place] = msgspec.structs.replace(item, role="")
+    return found
+
+
+def last_scores(items: list[Item]) -> list[Item]:
+    """The items with the role of scores on those that softmax is given: what has a name may be an earlier stage."""
+    if not any(item.role == "scores" for item in items):
+        return items
+    found = list(items)
+    places = {item.tensor.number: place for place, item in enumerate(items) if item.tensor is not None}
+    for softmax in items:
+        if short_name(softmax.call) not in SOFTMAX:
+            continue
+        last = next((places.get(tensor.number) for tensor in softmax.call.inputs.values()), None)
+        named = last
+        while named is not None and not found[named].role and found[named].call.kind == "function":
+            given = found[named].call.inputs.values()
+            makers = [places[each.number] for each in given if each.number in places]
+            before = named
+            named = next((place for place in makers if place < before and is_alike(found[place], found[before])), None)
+        if named is not None and last is not None and named != last and found[named].role == "scores":
+            found[last] = msgspec.structs.replace(found[last], role="scores")
+            found[named] = msgspec.structs.replace(found[named], role="")
+    return found
+
+
+def is_alike(one: Item, other: Item) -> bool:
+    return one.tensor is not None and other.tensor is not None and one.tensor.shape == other.tensor.shape
