@@ -459,3 +459,9 @@ def test_a_forward_that_raises_what_is_no_exception_is_shown_up_to_there(run: Ru
     assert status == 2
     assert "├─ y  +" in out
     assert "GeneratorExit: enough" in err
+
+
+def test_a_note_speaks_of_the_options_of_the_command(run: Run) -> None:
+    _, out, _ = run("run", "torch.nn:Identity", "--input", "float32[2, 4, 8]")
+    assert "note: axes: nothing tells which of the input's axes (2, 4) is which; --axes" in out
+    assert "'B=2 T=4' or --axes 'B=4 T=2' says so" in " ".join(out.split())

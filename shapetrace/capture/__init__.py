@@ -61,8 +61,9 @@ def record(
     axes: bool | str = True,
     sources: Sequence[Sourcing] = (),
     explains: bool = True,
+    option: str = "axes=",
 ) -> Trace:
-    """`trace`, for a forward that has keyword arguments of the same names; `sources` as for `Naming`.
+    """`trace`, for a forward that has keyword arguments of the same names; `sources` and `option` as for `Naming`.
 
     explains   whether what the forward raises is told where and why, for which the model runs again
     """
@@ -73,7 +74,7 @@ def record(
             "stats are of values, and a model that is weightless computes none: give it weights (--no-weightless)"
         )
     again = partial(recorded, detail=msgspec.structs.replace(detail, stats=False))
-    naming = Naming(model, args, kwargs, again, declared(axes), sources) if axes else None
+    naming = Naming(model, args, kwargs, again, declared(axes), sources, option) if axes else None
     held = HeldElements(model, naming.given if naming else None)
     try:
         with within(model):

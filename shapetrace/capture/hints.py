@@ -14,7 +14,7 @@ __all__ = ["unnamed"]
 OF_INPUT, BESIDE_LENGTHS = "BTSP", "BHSP"
 """Letters for what is left, as far as there are any: where weights have a length, heads are beside it."""
 
-HELPING = "; axes='B=… T=…' names what has these sizes"
+HELPING = "; {}'B=… T=…' names what has these sizes"
 
 Sizes = Mapping[str, int]
 
@@ -26,18 +26,21 @@ def unnamed(
     given: Sizes,
     written: Set[str | None],
     named: Callable[[Sizes], Trace],
+    option: str,
 ) -> Iterator[str]:
     """`left` are sizes of axes of the input that have no letter in `trace`; `given` those that the user gave a letter,
-    and `written` the names that the author of the model has; `named` is the trace if what is given were another."""
+    and `written` the names that the author of the model has; `named` is the trace if what is given were another;
+    by `option` the user says it."""
     if not probes.runs:
         is_declared = not trace.sizes.keys().isdisjoint({*given, *written})
-        helps = not given and not is_declared and can_declare(trace)
-        yield f"axes are {'named only as declared' if is_declared else 'not named'}: {probes.reason}{HELPING * helps}"
+        helping = HELPING.format(option) if not given and not is_declared and can_declare(trace) else ""
+        yield f"axes are {'named only as declared' if is_declared else 'not named'}: {probes.reason}{helping}"
     elif left:
         sizes = ", ".join(map(str, left))
         letters = BESIDE_LENGTHS if "T" in trace.sizes and attends(trace) else OF_INPUT
         free = [letter for letter in letters if letter not in trace.sizes and letter not in given]
-        yield f"axes: nothing tells which of the input's axes ({sizes}) is which{declaring(left, free, given, named)}"
+        helping = declaring(left, free, given, named, option)
+        yield f"axes: nothing tells which of the input's axes ({sizes}) is which{helping}"
 
 
 def attends(trace: Trace) -> bool:
@@ -53,20 +56,22 @@ def can_declare(trace: Trace) -> bool:
     return any(size > 1 and tensor.shape.count(size) == 1 for tensor in tensors for size in tensor.shape)
 
 
-def declaring(left: Sequence[int], free: Sequence[str], given: Sizes, named: Callable[[Sizes], Trace]) -> str:
+def declaring(
+    left: Sequence[int], free: Sequence[str], given: Sizes, named: Callable[[Sizes], Trace], option: str
+) -> str:
     """The end of a sentence: what to say of sizes that have no letter, of those that are free; "" if nothing helps."""
     if len(left) == 1 and free[:2] == ["B", "T"]:
         free = free[1:]  # a row of tokens, rather than a batch of numbers
     if len(left) > len(free):
         return ""
     if len({*left}) < len(left):
-        return f"; where their sizes differ axes='{' '.join(f'{letter}=…' for letter in free[: len(left)])}' says so"
+        return f"; where their sizes differ {option}'{' '.join(f'{letter}=…' for letter in free[: len(left)])}' says so"
     orders = list(permutations(left)) if len(left) < 3 else [left]
     ways = [dict(zip(free, sizes, strict=False)) for sizes in orders]
     ways = [{**given, **way} for way in ways if way.items() <= named({**given, **way}).sizes.items()]
     if not ways:
         return ""
-    said = " or ".join(f"axes='{written(way)}'" for way in ways)
+    said = " or ".join(f"{option}'{written(way)}'" for way in ways)
     return f"; {said}{', or so in another order,' * (len(left) > 2)} says so"
 
 

@@ -59,6 +59,7 @@ class Naming:
     record    gives the trace of another forward, recorded in the same way
     sizes     of letters, as the user says
     sources   ways to come by the model again, besides its configuration
+    option    how the user says sizes of letters: "axes=" or "--axes "
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Naming:
         record: Recording,
         sizes: Mapping[str, int],
         sources: Sequence[Sourcing] = (),
+        option: str = "axes=",
     ) -> None:
         self.model = model
         self.before: Before | None = None
@@ -84,6 +86,7 @@ class Naming:
         self.record = record
         self.sizes = sizes
         self.sources = sources
+        self.option = option
 
     def name(self, trace: Trace) -> Trace:
         """`trace`, which has roles, with axes; whatever fails, it is a trace still, and says so."""
@@ -121,7 +124,7 @@ class Naming:
         found += [named.sizes[letter] for letter in "TS" if letter in named.sizes and named.sizes[letter] not in found]
         left = list((Counter(left) - Counter(found)).elements())
         names = {name for axes in written.values() for name in axes}
-        said = unnamed(named, probes, left, self.sizes, names, lambda sizes: name_axes(plain, runs, sizes))
+        said = unnamed(named, probes, left, self.sizes, names, lambda sizes: name_axes(plain, runs, sizes), self.option)
         named = msgspec.structs.replace(named, notes=(*trace.notes, *said, *self.contradicted(named)))
         return as_declared(named, written) if written else named
 

@@ -18,6 +18,7 @@ from .modes import FunctionCalls, OpCalls
 from .rebuild import attribute, undisputed
 from .recorder import Recorder, said
 from .stats import StatsRecorder
+from .traced import TracedFunctions
 from .unpacking import unpacking
 from .unread import Unread
 from .weightless import mode_of
@@ -52,6 +53,7 @@ class Watch:
             self.functions = FunctionCalls(self.recorder, materialise=detail.materialise, ops=detail.ops)
         self.ops = OpCalls(self.recorder) if detail.ops else None
         self.compiled = CompiledFunctions(self.recorder) if detail.functions else None
+        self.traced = TracedFunctions(self.recorder, self.aside)
         self.lifetime = ExitStack()
         self.seen_forward = False
 
@@ -62,7 +64,7 @@ class Watch:
 
     def __enter__(self) -> Watch:
         with ExitStack() as lifetime:
-            for part in (self.hooks, self.ops, self.functions, self.compiled):
+            for part in (self.hooks, self.ops, self.functions, self.compiled, self.traced):
                 if part is not None:
                     lifetime.enter_context(part)
             self.lifetime = lifetime.pop_all()
@@ -70,7 +72,9 @@ class Watch:
 
     def __exit__(self, *_: object) -> None:
         self.lifetime.close()
-        self.hooks.aside = nullcontext  # so that nothing here leads back here, and all of it is freed at once
+        self.hooks.aside = self.traced.aside = (
+            nullcontext  # so that nothing here leads back here, and all of it is freed at once
+        )
 
     @contextmanager
     def aside(self) -> Iterator[None]:

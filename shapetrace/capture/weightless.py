@@ -7,6 +7,7 @@ what is computed from integers and inputs alone is computed in earnest, as long 
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -136,21 +137,31 @@ def within(model: nn.Module) -> AbstractContextManager[object]:
     return nullcontext() if mode is None else Beside(mode)
 
 
+LOG = logging.getLogger(FakeTensorMode.__module__)
+"""Where torch writes the traceback of what a function refuses, beside raising it."""
+
+
 class Beside(AbstractContextManager[object]):
-    """A fake mode that takes real tensors as well, as long as it is active here."""
+    """A fake mode that takes real tensors as well, as long as it is active here, and raises without a word."""
 
     def __init__(self, mode: FakeTensorMode) -> None:
         self.mode = mode
         self.before: list[bool] = []
 
+    def filter(self, _: logging.LogRecord) -> bool:
+        return False
+
     def __enter__(self) -> None:
         self.before.append(self.mode.allow_non_fake_inputs)
         self.mode.allow_non_fake_inputs = True
+        LOG.addFilter(self)
         self.mode.__enter__()
 
     def __exit__(self, *error: Any) -> None:
         self.mode.__exit__(*error)
         self.mode.allow_non_fake_inputs = self.before.pop()
+        if not self.before:
+            LOG.removeFilter(self)
 
 
 def runnable(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> nn.Module:

@@ -177,6 +177,7 @@ def record_at(place: Place, request: Request, words: Sequence[Word]) -> Trace:
                 axes=request.axes or True,
                 sources=sources(ready),
                 explains=False,
+                option="--axes ",
             )
         except KeyboardInterrupt:
             raise

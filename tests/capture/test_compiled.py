@@ -130,3 +130,31 @@ def test_a_scripted_function_that_raises_is_the_call_that_failed() -> None:
     with pytest.raises(Exception) as raised:
         shapetrace.trace(Calling(doubled_in_script), torch.zeros(2, dtype=torch.bool))
     assert "shapetrace: raised in Calling, by doubled(x)" in raised.value.__notes__[0]
+
+
+class Tracing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(8, 8).requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        function = torch.jit.trace(lambda y: doubled(self.inner(y)), x)
+        return self.inner(function(x))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_torch_runs_to_trace_a_function_is_not_taken_for_the_forward() -> None:
+    model, x, own = Tracing(), torch.randn(2, 4, 8), torch.jit._trace.trace_module
+    bare = model(x)
+    with shapetrace.attach(model, axes=False) as tap:
+        assert torch.equal(model(x), bare)
+    trace = tap.traces[0]
+    assert [(call.kind, call.name) for call in trace.calls] == [
+        ("module", "Tracing"), ("function", "_lambda"), ("module", "Linear"), ("function", "linear")
+    ]  # fmt: skip
+    assert trace.notes == (
+        "torch.jit.trace runs inside: what it runs to trace is not seen",
+        "_lambda: scripted: what runs inside is not seen",
+    )
+    assert shapetrace.trace(model, x, axes="B=2 T=4").calls[-1].outputs[""].axes == ("B", "T", 8)
+    assert torch.jit._trace.trace_module is own

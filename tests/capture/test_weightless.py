@@ -123,6 +123,17 @@ def test_a_model_on_fake_tensors_is_watched_as_any() -> None:
     assert record.shape == (2, 16)
 
 
+def test_torch_does_not_write_what_it_raises_beside_raising_it(caplog: pytest.LogCaptureFixture) -> None:
+    with FakeTensorMode() as mode:
+        model, x = nn.Linear(8, 16), torch.empty(2, 9)
+    with pytest.raises(RuntimeError, match="must have same reduction dim"):
+        shapetrace.trace(model, x)
+    assert caplog.records == []
+    with mode, pytest.raises(RuntimeError):
+        model(x)
+    assert len(caplog.records) == 1
+
+
 @pytest.mark.skipif(not hasattr(torch, "_grouped_mm"), reason="torch multiplies experts in one call since 2.8")
 def test_experts_of_any_float_are_multiplied() -> None:
     with Weightless():

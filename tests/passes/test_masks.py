@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import shapetrace
+from shapetrace.passes.roles.masks import last_seen
 from shapetrace.schema import Trace
 from tests.passes.parts import Heads, kinds
 
@@ -186,3 +187,15 @@ def test_a_model_without_weights_has_no_buffers_to_look_at_but_masks_that_it_mak
         with torch.device("meta"):
             model = Masked(CAUSAL[name])
         assert kinds(shapetrace.trace(model, X, PADDING)) == [f"Masked: {kind}"]
+
+
+@pytest.mark.parametrize("seen", [-1, 0, 17, 2**20, 2**40 - 1])
+def test_of_many_keys_few_are_looked_at(seen: int) -> None:
+    looked: list[int] = []
+
+    def hides(query: int, key: int) -> bool:
+        looked.append(key)
+        return key > seen
+
+    assert last_seen(hides, 2**40) == seen
+    assert len(looked) < 150

@@ -51,6 +51,7 @@ def test_where_the_parts_do_not_go_together_the_text_runs_alone_and_a_note_says_
             ("text_config.num_layers=1", "vision_config.num_hidden_layers=1"),
             "flattened_patches decoder_input_ids",
         ),
+        ("hf:blip_2_qformer", ("num_hidden_layers=1",), "query_embeds encoder_hidden_states"),
         ("hf:clap", (), "input_ids input_features attention_mask"),
         ("hf:bros", ("num_hidden_layers=1",), "input_ids bbox attention_mask"),
     ],
@@ -59,6 +60,16 @@ def test_what_is_lacking_is_what_the_model_says_is(target: str, changes: tuple[s
     found = traced(target, *changes)
     assert list(given(found)) == names.split()
     assert found.weightless
+
+
+def test_what_a_message_says_of_a_shape_is_what_is_given() -> None:
+    assert given(traced("hf:efficientloftr")) == {"pixel_values": (2, 2, 3, 224, 224)}
+    assert given(traced("hf:gemma4_audio", "num_hidden_layers=1")) == {"input_features": (2, 64, 128)}
+
+
+def test_a_token_for_images_that_the_configuration_leaves_open_is_the_last() -> None:
+    found = traced("hf:blip-2", *(f"{part}_config.num_hidden_layers=1" for part in ("vision", "qformer", "text")))
+    assert found.notes == ("image_token_index is 30521: the configuration has none",)
 
 
 def test_an_input_that_is_described_comes_in_the_place_of_the_one_that_is_made() -> None:
@@ -74,11 +85,10 @@ def test_an_input_that_is_described_comes_in_the_place_of_the_one_that_is_made()
 
 def test_where_no_inputs_are_found_those_that_were_made_are_shown() -> None:
     with pytest.raises(Raised) as caught:
-        traced("hf:efficientloftr")
+        traced("hf:glm4v_text", "num_hidden_layers=1")  # its default configuration does not go together
     first, *specs, last = str(caught.value).splitlines()
     assert first.endswith(" raised this, and it may be the inputs' fault, which were made for it:")
-    assert specs
-    assert all(spec.startswith("  --input 'pixel_values: float32[") for spec in specs)
+    assert specs == ["  --input 'input_ids: int64[2, 8]'", "  --input 'attention_mask: int64[2, 8]'"]
     assert last == "one that is given so is in the place of what is made; --output FILE.jsonl keeps what ran until then"
 
 

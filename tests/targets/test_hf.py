@@ -247,3 +247,18 @@ def test_without_transformers_it_is_said_what_brings_it(monkeypatch: pytest.Monk
     assert str(caught.value) == (
         "hf:llama: this needs transformers, which is not installed: pip install 'shapetrace[hf]'"
     )
+
+
+def test_what_else_a_smaller_vocabulary_changes_is_said() -> None:
+    found = traced("hf:gpt2", *"--C 64 --H 4 --F 96 --V 100 --L 2".split())
+    assert found.notes == (
+        "the vocabulary that was asked for has fewer words: bos_token_id is 99, not 50256, "
+        "eos_token_id is 99, not 50256",
+    )
+
+
+def test_a_classifier_that_is_given_a_token_for_padding_says_so(config: Callable[..., str]) -> None:
+    found = traced(config(architectures=["LlamaForSequenceClassification"]))
+    assert found.notes == (
+        "pad_token_id is 0: the configuration has none, and without it but one row can be classified",
+    )

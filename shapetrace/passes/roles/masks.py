@@ -14,10 +14,13 @@ from .forms import width
 from .functions import JOINS
 from .selection import Index
 
-__all__ = ["Masks"]
+__all__ = ["Masks", "last_seen"]
 
 ROWS, FEW = 64, 3
 """How many places of a dim are looked at: of the first head, and of the last."""
+
+MANY = 4096
+"""Keys, of which no longer each is looked at."""
 
 
 class Masks:
@@ -101,7 +104,7 @@ def border_of(hides: Callable[[int, int], bool], queries: int, keys: int) -> int
     A single query tells nothing, nor do queries that see no more than one key each. Of more keys than queries the first
     may be a past, if none of it is hidden; else which of the keys are the queries' own is not known.
     """
-    first = next((key for key in reversed(range(keys)) if not hides(0, key)), -1)
+    first = last_seen(hides, keys)
     if queries < 2 or first + queries > keys or hides(queries - 1, first + queries - 2):
         return None
     if keys > queries and any(hides(queries - 1, key) for key in some(first + queries, ROWS)):
@@ -109,6 +112,19 @@ def border_of(hides: Callable[[int, int], bool], queries: int, keys: int) -> int
     if any(hides(query, first + query) for query in some(queries, ROWS) if first + query >= 0):
         return None
     return first if all(hides(*cell) for cell in beyond(first, queries, keys, ROWS)) else None
+
+
+def last_seen(hides: Callable[[int, int], bool], keys: int) -> int:
+    """The last key that the first query sees, -1 if it sees none. Of many keys not all are looked at: as far as it sees
+    it is taken to see all."""
+    if keys <= MANY:
+        return next((key for key in reversed(range(keys)) if not hides(0, key)), -1)
+    seen, hidden = -1, keys
+    while hidden - seen > 1:
+        middle = (seen + hidden) // 2
+        seen, hidden = (seen, middle) if hides(0, middle) else (middle, hidden)
+    unlike = (key for key in reversed(some(keys, ROWS)) if key > seen and not hides(0, key))
+    return next(unlike, seen)
 
 
 def beyond(border: int, queries: int, keys: int, rows: int) -> Iterator[tuple[int, int]]:

@@ -85,8 +85,9 @@ def builder(wanted: Wanted, notes: dict[str, None]) -> Callable[..., object]:
     from ...capture.weightless import Weightless, building
     from .asked import asked
     from .classes import class_for
-    from .configs import Recipe
-    from .inputs import Plan, inputs, lengths, plans
+    from .configs import Recipe, moved
+    from .inputs import inputs, smallest
+    from .plans import Plan, lengths, plans, without_token
     from .small import small
 
     recipe = Recipe.of(wanted.target, wanted.source, wanted.way.changes)
@@ -102,6 +103,12 @@ def builder(wanted: Wanted, notes: dict[str, None]) -> Callable[..., object]:
     def build(**letters: int | None) -> object:
         own = {letter: size for letter, size in letters.items() if letter not in fixed and size is not None}
         config = recipe.config(own)
+        if kind.__name__.endswith("ForSequenceClassification") and config.pad_token_id is None:
+            config.pad_token_id = 0  # it takes rows of more than one length if it can tell them, and else but one row
+            notes["pad_token_id is 0: the configuration has none, and without it but one row can be classified"] = None
+        for place, name in enumerate(without_token(kind, config)):
+            setattr(config, name, smallest(config) - 1 - place)
+            notes[f"{name} is {getattr(config, name)}: the configuration has none"] = None
         with building(mode):
             model = made(wanted.target, kind, config, is_real)
         sizes = {letter: letters.get(letter) or size for letter, size in fixed.items()}
@@ -109,6 +116,9 @@ def builder(wanted: Wanted, notes: dict[str, None]) -> Callable[..., object]:
             known = plans(kind, model.config)
             plan, left = asked(model, known, sizes) if wanted.ask or len(known) > 1 else (known[0], "")
             chosen.append(plan)
+            if (ids := moved(recipe.config(), config)) and not wanted.reduced:
+                names = ", ".join(f"{name} is {new}, not {old}" for name, (old, new) in ids.items())
+                notes[f"the vocabulary that was asked for has fewer words: {names}"] = None
             if left:
                 notes[f"text only: {left}" if "input_ids" in plan.names else left] = None
         return model, (), inputs(model, chosen[0], sizes)
@@ -122,8 +132,6 @@ def made(target: str, kind: Any, config: Any, is_real: bool) -> Any:
     from ..refusals import refused
     from .configs import fields, fitting, quietly, uninitialised
 
-    if kind.__name__.endswith("ForSequenceClassification") and config.pad_token_id is None:
-        config.pad_token_id = 0  # it takes rows of more than one length if it can tell them, and else but one row
     refusal = refused(
         f"{target}: {kind.__name__} cannot be built with this configuration",
         "--set FIELD=VALUE changes a field",

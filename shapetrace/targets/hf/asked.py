@@ -23,8 +23,9 @@ from ...capture.weightless import within
 from ..options import join
 from ..refusals import WEIGHTLESS, said
 from .configs import parts, quietly
-from .documented import documented
-from .inputs import MAKERS, RESERVED, Plan, inputs, takes
+from .documented import documented, number
+from .inputs import MAKERS, RESERVED, Maker, inputs
+from .plans import Plan, takes
 
 __all__ = ["asked"]
 
@@ -166,16 +167,22 @@ def misshapen(model: Any, plan: Plan, given: Given, error: Exception) -> Iterato
             for dim in range(1, len(own)):
                 if own[dim] == has:
                     yield shaped(plan, name, (*own[1:dim], wanted, *own[dim + 1 :]))
+    if found := re.search(r"of shape \((\w+(?:, \w+)+)\)", text):  # it says all of them
+        for name, own in floats(given):
+            maker = Maker(model, plan, {"B": own[0]})
+            yield shaped(plan, name, tuple(number(word, maker.size) for word in found[1].split(", ")[1:]))
     for has, wanted in expectations(text):
         for name, own in floats(given):
             for dim in reversed(range(1, len(own))):
                 if own[dim] == has:
                     yield shaped(plan, name, (*own[1:dim], wanted, *own[dim + 1 :]))
-        for name, own in floats(given):  # of which it has taken something away
+        for name, own in floats(given):  # of which it has taken something away, or has put several together
             if len(own) == 3 and has < own[2] and own[2] + wanted - has > 0:
                 yield shaped(plan, name, (own[1], own[2] + wanted - has))
             elif len(own) == 3 and own[2] == wanted:
                 yield shaped(plan, name, (own[1], 2 * wanted - has))
+            elif len(own) == 3 and has % own[2] == 0 and wanted % (has // own[2]) == 0:
+                yield shaped(plan, name, (own[1], wanted // (has // own[2])))
 
 
 def expectations(text: str) -> Iterator[tuple[int, int]]:
@@ -183,6 +190,10 @@ def expectations(text: str) -> Iterator[tuple[int, int]]:
     if found := re.search(r"\[\d+, (\d+)\] X \[(\d+), \d+\]|\(\d+x(\d+) and (\d+)x\d+\)", text):
         has, wanted = filter(None, found.groups())
         yield int(has), int(wanted)
+    if found := re.search(r"tensor a \((\d+)\) must match the size of tensor b \((\d+)\)", text):
+        yield int(found[1]), int(found[2])
+    if found := re.search(r"with shape \[[^\]]*?(\d+)\], but got input of size\D*[\d, ]*?(\d+)\]", text):
+        yield int(found[2]), int(found[1])
     for wanted, has in re.findall(
         r"(?:[Ee]xpect\w*|must be|should be|to be)[^\d\n]*(\d+)[^\d\n]*(?:but|found|got)[^\d\n]*(\d+)", text
     ):

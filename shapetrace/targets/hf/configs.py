@@ -20,7 +20,7 @@ from ..options import literal
 from ..place import hint
 from ..tensors import first_line
 
-__all__ = ["Recipe", "fields", "fitting", "merged", "parts", "quietly", "types", "uninitialised"]
+__all__ = ["Recipe", "fields", "fitting", "merged", "moved", "parts", "quietly", "types", "uninitialised"]
 
 OF_INPUT = "BTSP"
 
@@ -228,9 +228,23 @@ def shortened(fields: Mapping[str, Any], layers: int, fewer: int) -> dict[str, A
     return {name: list(value[:fewer]) for name, value in lists.items() if not name.startswith("_")}
 
 
+def moved(config: Any, other: Any) -> dict[str, tuple[int, int]]:
+    """The ids of tokens that are others in another configuration, by dotted names: there is no such word there."""
+    now = dict(fields(other))
+    return {
+        name: (value, here)
+        for name, value in fields(config)
+        if name.endswith(TOKENS) and type(value) is int and type(here := now.get(name)) is int and here != value
+    }
+
+
+TOKENS = ("_token_id", "_token_index")
+"""How the name of a field ends that is the id of a token."""
+
+
 def outside(name: str, value: Any, vocabulary: int) -> bool:
     """Whether a field is the id of a token, and that is in the vocabulary no more."""
-    return name.endswith(("_token_id", "_token_index")) and type(value) is int and value >= vocabulary
+    return name.endswith(TOKENS) and type(value) is int and value >= vocabulary
 
 
 def nested(way: Way, value: Any) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,11 +12,9 @@ from torch import Tensor
 
 from ...capture.rebuild import attribute
 from .documented import STREAMS, Said, documented, number
+from .plans import Plan, takes
 
-__all__ = ["MAKERS", "RESERVED", "SIGNALS", "Plan", "inputs", "lengths", "plans", "takes"]
-
-SIGNALS = ("pixel_values", "input_values", "input_features")
-"""The inputs that are no text."""
+__all__ = ["MAKERS", "RESERVED", "Maker", "inputs", "smallest"]
 
 RESERVED = 10
 """Ids at either end of the vocabulary that stand for something: beginnings, ends, images."""
@@ -27,75 +24,6 @@ GRID = 8
 
 ANY = 4
 """The size of a dim of which nothing is known."""
-
-
-class Plan(msgspec.Struct, frozen=True):
-    """Which inputs there are to be, and what is known of them beside what the model says.
-
-    shapes   of those of which the model says another than it takes; the batch comes before them
-    tokens   ids, and how many of each stand in front of a text: one for each piece of an image
-    streams  how many ids there are at a time, of sound; 0 is as the model says
-    cache    whether keys and values may be kept
-    """
-
-    names: tuple[str, ...]
-    shapes: Mapping[str, tuple[int, ...]] = {}
-    tokens: Mapping[int, int] = {}
-    streams: int = 0
-    cache: bool = True
-
-
-def takes(kind: Any) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(kind.forward).parameters
-
-
-def plans(kind: Any, config: Any) -> list[Plan]:
-    """What may be given, the most first: text and all that is no text, then what stands for the whole."""
-    names = takes(kind)
-    needed = [
-        name
-        for name, parameter in names.items()
-        if parameter.default is parameter.empty
-        and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-        and name not in ("self", *SIGNALS)
-    ]
-    found = []
-    for signals, is_text in (
-        ([name for name in SIGNALS if name in names], "input_ids" in names),
-        (main_signals(kind, config), has_text(kind, config)),
-    ):
-        text = ["input_ids", *(["attention_mask"] if "attention_mask" in names else [])] if is_text else []
-        decoded = ["decoder_input_ids"] if "decoder_input_ids" in names else []
-        found.append(Plan(tuple(dict.fromkeys([*signals, *text, *decoded, *needed]))))
-    return found[:1] if found[0] == found[1] else found
-
-
-def main_signals(kind: Any, config: Any) -> list[str]:
-    """The inputs of it that are no text: all that a model that compares has, else the one that stands for text."""
-    found = [name for name in SIGNALS if name in takes(kind)]
-    if compares(config):
-        return found
-    is_text = "input_ids" in takes(kind) and kind.main_input_name not in (*found, "inputs")
-    return [] if is_text else found[:1]
-
-
-def has_text(kind: Any, config: Any) -> bool:
-    return "input_ids" in takes(kind) and (compares(config) or not main_signals(kind, config))
-
-
-def compares(config: Any) -> bool:
-    return hasattr(config, "projection_dim") and hasattr(config, "text_config")
-
-
-def lengths(kind: Any, config: Any) -> dict[str, int]:
-    """The letters of the input, and their sizes where nobody says another."""
-    is_decoded = "decoder_input_ids" in takes(kind)
-    found = {"B": 2}
-    if is_decoded or "input_ids" in takes(kind):
-        found["T"] = 8
-    if is_decoded and has_text(kind, config):
-        found["S"] = 6
-    return found
 
 
 class Maker(msgspec.Struct):
@@ -231,7 +159,7 @@ class Maker(msgspec.Struct):
 
     def ids(self, batch: int, length: int) -> Tensor:
         """Random ones that stand for nothing else."""
-        vocabulary = smallest(self.model)
+        vocabulary = smallest(self.config)
         low = RESERVED if vocabulary > 4 * RESERVED else 0
         found = torch.randint(low, max(vocabulary - low, low + 1), (batch, length))
         for token in special(self.config):
@@ -296,17 +224,17 @@ def inputs(model: Any, plan: Plan, sizes: Mapping[str, int]) -> dict[str, Any]:
 
 def special(config: Any) -> Iterator[int]:
     """The ids that stand for an image, a sound, an end."""
-    from .configs import parts
+    from .configs import TOKENS, parts
 
     for _, part in parts(config):
         for name, value in vars(part).items():
-            if name.endswith(("_token_id", "_token_index")) and type(value) is int:
+            if name.endswith(TOKENS) and type(value) is int:
                 yield value
 
 
-def smallest(model: Any) -> int:
+def smallest(config: Any) -> int:
     """The ids that there are."""
     from .configs import parts
 
-    found = (attribute(part, "vocab_size") for _, part in parts(model.config))
+    found = (attribute(part, "vocab_size") for _, part in parts(config))
     return min((size for size in found if type(size) is int and size > 1), default=RESERVED)
