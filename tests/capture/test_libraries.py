@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 import torch
-from einops import einsum, rearrange
+from einops import einsum, rearrange, repeat
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -155,3 +155,12 @@ def test_what_is_run_again_in_the_backward_is_named_where_it_was_called() -> Non
     trace = shapetrace.trace(Saved(), X, axes=False)
     assert named(trace) == ["exp: y", "add"]
     assert lines(trace) == {__file__}
+
+
+def test_views_on_the_way_to_what_a_library_hands_on_have_no_names_of_its_own() -> None:
+    class Repeated(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            y = repeat(x, "b t c -> b (t n) c", n=2)
+            return y + 1
+
+    assert named(shapetrace.trace(Repeated(), X, axes=False)) == ["unsqueeze", "expand", "reshape: y", "add"]
