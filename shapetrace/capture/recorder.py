@@ -173,8 +173,8 @@ class Recorder:
     ) -> tuple[int, ...]:
         """The numbers of those tensors that a function changed.
 
-        Views share a version, so of several on one memory it is `out`, or the first, as is torch's way. It is the first,
-        too, where that stands for what was written to, as under `vmap`.
+        Views share a version, so of several on one memory it is `out`, or the first, as is torch's way. And so it
+        is where the first stands for what was written to, as under `vmap`.
         """
         changed: dict[int | None, TensorMeta] = {}
         out = given[keys.index("out")] if keys is not INDEX and "out" in keys else None
