@@ -7,7 +7,7 @@ each step of it costs several times what it does in the loop below.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
+from pathlib import PurePath
 from typing import Any, Final, Literal
 
 import msgspec
@@ -117,14 +117,36 @@ def calls_of(calls_noted: Iterable[Noted]) -> tuple[Call, ...]:
 
 
 def without_steps(calls: list[Call], handed: Iterable[tuple[int, Place]]) -> list[Call]:
-    """No step of what a library does has the name of the result: what has one and is at once made into another."""
-    for (at, place), (after, later) in pairwise(handed):
-        one, other = calls[at], calls[after]
-        numbers = {tensor.number for tensor in other.inputs.values()}
-        is_next = place == later and all(call.depth > one.depth for call in calls[at + 1 : after])
-        if is_next and one.depth == other.depth and any(tensor.number in numbers for tensor in one.outputs.values()):
-            calls[at] = msgspec.structs.replace(one, variables=EMPTY)
+    """No step to what a library hands on has the name of that; nor one of the library's own, if it is a mere view."""
+    places = dict(handed)
+    for after, place in places.items():
+        result = calls[after]
+        numbers = {tensor.number for tensor in result.inputs.values()}
+        for at in reversed(range(after)):
+            call = calls[at]
+            if call.depth > result.depth:
+                continue
+            is_handed = places.get(at) == place
+            is_inner = is_handed or package_in(call.source) not in ("", package_in(place.source))
+            if call.depth < result.depth or not is_inner:
+                break
+            if any(tensor.number in numbers for tensor in call.outputs.values()):
+                numbers.update(tensor.number for tensor in call.inputs.values())
+                if is_handed or is_view(call):
+                    calls[at] = msgspec.structs.replace(call, variables=EMPTY)
     return calls
+
+
+def is_view(call: Call) -> bool:
+    storages = {tensor.storage for tensor in call.inputs.values()} - {None}
+    return bool(call.outputs) and storages.issuperset(tensor.storage for tensor in call.outputs.values())
+
+
+def package_in(source: tuple[str, int] | None) -> str:
+    """The installed package whose file that is; "" if it is none."""
+    parts = PurePath(source[0] if source else "").parts
+    homes = [at for at, part in enumerate(parts[:-1]) if part in ("site-packages", "dist-packages")]
+    return parts[homes[-1] + 1] if homes else ""
 
 
 def results(result: Any) -> dict[str, TensorMeta]:

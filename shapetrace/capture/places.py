@@ -18,6 +18,7 @@ PLUMBING = frozenset(
     {
         torch._jit_internal.__file__,
         torch.utils._contextlib.__file__,
+        *(str(Path(torch.__file__).parent / name) for name in ("_compile.py", "_dynamo/eval_frame.py")),
         *(str(Path(__file__).with_name(name)) for name in ("recorder.py", "modes.py")),
     }
 )

@@ -173,7 +173,8 @@ class Recorder:
     ) -> tuple[int, ...]:
         """The numbers of those tensors that a function changed.
 
-        Views share a version, so of several on one memory it is `out`, or the first, as is torch's way.
+        Views share a version, so of several on one memory it is `out`, or the first, as is torch's way. And so it
+        is where the first stands for what was written to, as under `vmap`.
         """
         changed: dict[int | None, TensorMeta] = {}
         out = given[keys.index("out")] if keys is not INDEX and "out" in keys else None
@@ -182,7 +183,11 @@ class Recorder:
             if version is not None:
                 is_changed = seen in moved
             else:
-                is_changed = writes is not None and (key in writes.tensors or seen.storage in storages - {None})
+                is_changed = writes is not None and (
+                    key in writes.tensors
+                    or seen.storage in storages - {None}
+                    or (seen.storage is None and seen is stamps[0][0] and bool(writes.tensors))
+                )
             if is_changed and (seen.storage is None or seen.storage not in changed or seen is out):
                 changed[seen.storage] = seen
         self.writes += [(len(self.calls), storage) for storage in changed]

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -32,10 +33,9 @@ class Writes(TorchDispatchMode):
         kwargs = kwargs or {}
         if not isinstance(func, OpOverload):
             return func(*args, **kwargs)
-        with self:  # dropout in place is made of others, and in eval of none
-            result: Any = func.decompose(*args, **kwargs)
-        if result is not NotImplemented:
-            return result
+        if is_composite(func):  # dropout in place is made of others, and in eval of none
+            with self:
+                return func.decompose(*args, **kwargs)
         for key in written_keys(func):
             value = args[int(key)] if key.isdecimal() and int(key) < len(args) else kwargs.get(key)
             for tensor in value if isinstance(value, list | tuple) else [value]:
@@ -47,6 +47,15 @@ class Writes(TorchDispatchMode):
         self.tensors.add(id(tensor))
         with suppress(RuntimeError, NotImplementedError):  # sparse ones have no storage
             self.storages.add(tensor.untyped_storage()._cdata)
+
+
+@lru_cache(maxsize=4096)
+def is_composite(op: OpOverload) -> bool:
+    """Whether it is made of other ops on all devices."""
+    try:
+        return torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
+    except RuntimeError:  # `prim.device`, of fake tensors, is no kernel at all
+        return False
 
 
 @lru_cache(maxsize=4096)

@@ -61,3 +61,30 @@ def test_a_result_is_the_one_that_the_model_gives_unwatched(name: str) -> None:
         torch.manual_seed(0)
         with shapetrace.attach(model):
             assert model(torch.ones(2, 2)).equal(expected)
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+def test_what_is_written_to_for_each_of_a_batch_is_written_to(context: Any) -> None:
+    class Each(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.func.vmap(lambda row: F.dropout(row.clone().add_(1), 0.5, training=False, inplace=True))(x)
+
+    with context():
+        trace = shapetrace.trace(Each(), torch.ones(2, 3), axes=False)
+    written = {call.name: bool(call.written) for call in trace.calls}
+    assert (written["clone"], written["add_"], written["dropout"]) == (False, True, False)
+
+
+def test_a_model_without_numbers_is_watched_as_any() -> None:
+    class Weightless(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            y = x * 2
+            y[0] = 1.0
+            return y.relu_()
+
+    model = Weightless()
+    with torch.device("meta"):
+        model.weight = nn.Parameter(torch.zeros(2))
+    with torch.inference_mode():
+        trace = shapetrace.trace(model, torch.ones(2, 2))
+    assert [call.name for call in trace.calls if call.written] == ["__setitem__", "relu_"]

@@ -174,3 +174,25 @@ def test_a_number_that_may_be_that_of_the_heads_is_no_factor(times: int, rows: s
     assert trace["parts.3"]["output"].axes == ("B", "T", "C")
     assert made(trace, "cat") == (rows, "T", "C")
     assert trace.sizes["H"] == 4
+
+
+def test_heads_of_a_group_that_are_rows_of_one_product_are_no_heads_of_it() -> None:
+    class Folded(nn.Module):
+        """Four heads, each two of which share their keys: the queries of both are [B, G, 2·T, D]."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.q, self.k, self.v, self.out = (nn.Linear(16, width) for width in (16, 8, 8, 16))
+
+        def forward(self, x: Tensor) -> Tensor:
+            B, T, _ = x.shape
+            q = self.q(x).view(B, T, 2, 2, 4).permute(0, 2, 3, 1, 4).reshape(B, 2, 2 * T, 4)
+            k, v = (layer(x).view(B, T, 2, 4).transpose(1, 2) for layer in (self.k, self.v))
+            weights = (q @ k.mT).softmax(-1)
+            y = (weights @ v).view(B, 2, 2, T, 4).permute(0, 3, 1, 2, 4).flatten(2)
+            return self.out(y)
+
+    trace = shapetrace.trace(Folded(), torch.randn(2, 4, 16), axes="B=2 T=4")
+    assert [record.axes for record in trace.roles("weights")] == [("B", "G", "2·T", "T")]
+    assert [record.axes for record in trace.roles("q")] == [("B", "G", "2·T", "D")]
+    assert "H" not in trace.sizes

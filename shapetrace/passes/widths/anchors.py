@@ -5,6 +5,7 @@ A letter is told only where all dims that would have it are of one size, over th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ...schema import Trace
@@ -140,12 +141,14 @@ def heads(joined: Joined, has_batch: bool, widths: set[int], lengths: set[Dim]) 
     def before_width(dims: Sequence[Dim]) -> list[Dim]:
         return [dim for dim in dims if joined.is_open(dim) and any((root(dim), one) in neighbours for one in inner)]
 
-    found = before_width([dim for row in joined.rows("weights", "scores") for dim in head(joined, row, has_batch)])
+    rows = joined.rows("weights", "scores")
+    found = before_width([dim for row in rows for dim in head(joined, row, has_batch)])
     yield "H", found
     shared = [] if found else list(sharing(joined, neighbours, inner))
-    yield "G", [group for group, _ in shared]
+    folded = before_width([row[1] for row in rows if is_folded(joined, row)])
+    yield "G", [*(group for group, _ in shared), *folded]
     yield SHARING, [each for _, each in shared]
-    found = [*found, *(dim for pair in shared for dim in pair)]
+    found = [*found, *(dim for pair in shared for dim in pair), *folded]
     counts = set(map(size, found))
     if counts:
         after = {other for one, other in neighbours if one in set(map(root, found))}
@@ -157,7 +160,7 @@ def heads(joined: Joined, has_batch: bool, widths: set[int], lengths: set[Dim]) 
         width = [dim for dim in width if may_be and root(dim) in owned]
     sizes = set(map(size, width))
     yield "D", [*width, *(dim for dim in joined.last("v") if size(dim) in sizes)]
-    if len(counts) == 1 and not shared:
+    if len(counts) == 1 and not shared and not folded:
         (count,) = counts
         groups = before_width([group(joined, row) for row in joined.rows("k", "v") if len(row) == 4])
         yield "G", [dim for dim in groups if count % size(dim) == 0 and size(dim) != count]
@@ -172,6 +175,8 @@ def group(joined: Joined, row: Sequence[Dim]) -> Dim:
 def head(joined: Joined, row: Sequence[Dim], has_batch: bool) -> Iterator[Dim]:
     """Of the dims of weights that of the heads: [B, H, T, S]; the only one that has no letter, if there is but one: [T,
     S, B, H]; or what a batch of heads is made of: [2·B, T, S]."""
+    if is_folded(joined, row):
+        return
     if len(row) == 4 and (alone := only_open(joined, row)) is not None:
         yield alone
     elif len(row) == 4 and not (has_batch and joined.is_open(row[0])):
@@ -179,6 +184,14 @@ def head(joined: Joined, row: Sequence[Dim], has_batch: bool) -> Iterator[Dim]:
     elif len(row) == 3:
         yield row[0]
         yield from (part for parts in joined.cuts.get(joined.dims.root(row[0]), ()) for part in parts)
+
+
+def is_folded(joined: Joined, row: Sequence[Dim]) -> bool:
+    """Whether the heads of a group are rows of one product, [B, G, 2·T, S]: then what stands there is no H."""
+    return len(row) == 4 and FOLDED.fullmatch(str(joined.dims.axes[row[-2]])) is not None
+
+
+FOLDED = re.compile(r"\d+·[TS]")
 
 
 def sharing(
