@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import SequenceMatcher, get_close_matches
 
-__all__ = ["FileError", "InputError", "LookupFailed", "ShapetraceError", "TargetError", "near", "printable"]
+__all__ = ["FileError", "InputError", "LookupFailed", "ShapetraceError", "TargetError", "brief", "near", "printable"]
 
 
 class ShapetraceError(Exception):
@@ -43,8 +43,19 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
+def brief(text: str, most: int = 300) -> str:
+    """The beginning of what may be of any length."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
+
+
+LONGEST = 100
+"""Characters of a word that anybody meant: to compare others takes hours."""
+
+
 def near(word: str, words: Iterable[str], *, most: int = 3) -> list[str]:
     """The words a user may have meant, best first, equally good ones in their order; case does not count."""
+    if len(word) > LONGEST:
+        return []
     by_fold = {known.casefold(): known for known in words}
     close = set(get_close_matches(word.casefold(), by_fold, n=max(1, len(by_fold)), cutoff=0.5))
     unlike = {fold: -SequenceMatcher(None, fold, word.casefold()).ratio() for fold in by_fold if fold in close}

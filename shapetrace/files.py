@@ -11,6 +11,7 @@ import json
 import os
 import re
 import secrets
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import suppress
 from os import PathLike
@@ -18,7 +19,7 @@ from stat import S_IMODE
 
 import msgspec
 
-from .errors import FileError, printable
+from .errors import FileError, brief, printable
 from .schema import Call, Trace
 
 __all__ = ["FORMAT", "LONGEST", "encode", "load", "read", "reason", "save", "write"]
@@ -98,6 +99,7 @@ def read(lines: Iterator[bytes], name: str) -> Trace:
 
 def read_header(line: bytes, name: str) -> Trace:
     """The trace without its calls, from the first line."""
+    line = line.removeprefix(BOM_UTF8)
     if not line:
         raise FileError(f"{name} is empty; {HOW_TO_MAKE_ONE}")
     is_ours = line.startswith(BEGIN) or BEGIN.startswith(line)
@@ -135,7 +137,7 @@ def unreadable(line: bytes, name: str, number: int, error: Exception) -> FileErr
         return FileError(f"{name}, line {number}: it has more than {LONGEST} bytes, which no call has; record it again")
     if not line.endswith(b"\n"):
         return FileError(f"{name} is cut short: line {number} is not whole; record it again")
-    what = printable(str(error)) if line.strip() else "it is empty"
+    what = printable(brief(str(error))) if line.strip() else "it is empty"
     return FileError(f"{name}, line {number}: {what}; restore the file or record it again")
 
 

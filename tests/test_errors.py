@@ -41,6 +41,7 @@ def test_a_failed_lookup_is_what_python_programs_expect_of_one() -> None:
         pytest.param("xaa", ["aab", "aac", "aad", "aae"], ["aab", "aac", "aad"], id="no more than three"),
         pytest.param("zzz", ["q", "k", "v"], [], id="nothing near"),
         pytest.param("q", [], [], id="nothing at all"),
+        pytest.param("q" * 10**7, ["q" * 90], [], id="no word, but what takes hours to compare"),
     ],
 )
 def test_the_words_that_a_user_may_have_meant(word: str, words: list[str], meant: list[str]) -> None:

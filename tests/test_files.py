@@ -161,6 +161,7 @@ def test_a_file_can_have_any_name_that_the_system_takes(tmp_path: Path, name: st
     [
         pytest.param("".join(LINES).removesuffix("\n"), id="without the last newline"),
         pytest.param("".join(LINES).replace("\n", "\r\n"), id="with the line ends of Windows"),
+        pytest.param("\ufeff" + "".join(LINES), id="with the mark of a byte order"),
         pytest.param("".join(LINES).replace(":", " : ").replace(END.replace(":", " : "), END), id="with spaces"),
     ],
 )
@@ -196,7 +197,6 @@ NO_HEADER = f"net.jsonl is no trace file: line 1 is no header; {MAKE_ONE}"
         pytest.param("\n", NO_HEADER, id="an empty line"),
         pytest.param("hello\n", NO_HEADER, id="text"),
         pytest.param(b"PK\x03\x04\x00\xff\xfe", NO_HEADER, id="binary"),
-        pytest.param("\ufeff" + "".join(LINES), NO_HEADER, id="a byte order mark"),
         pytest.param('{"a": 1}\n{"a": 2}\n', NO_HEADER, id="foreign JSON"),
         pytest.param("[1, 2]\n", NO_HEADER, id="a list"),
         pytest.param(MODULE + FUNCTION + END, NO_HEADER, id="calls without a header"),
@@ -320,6 +320,12 @@ def call(**fields: str) -> str:
 )
 def test_a_line_that_is_no_call_is_refused(tmp_path: Path, line: str, what: str) -> None:
     assert refusal(HEADER + MODULE + line + END, tmp_path) == f"net.jsonl, line 3: {what}; {AGAIN}"
+
+
+def test_of_what_is_wrong_no_more_is_said_than_a_reader_takes_in(tmp_path: Path) -> None:
+    said = refusal(HEADER + MODULE + call(kind=f'"{"s" * 10**6}"') + END, tmp_path)
+    wrong = f"Invalid enum value '{'s' * 280}… (1000035 characters)"
+    assert said == f"net.jsonl, line 3: {wrong}; {AGAIN}"
 
 
 def test_invalid_utf_8_is_refused(tmp_path: Path) -> None:

@@ -6,44 +6,88 @@ jaxtyping itself is not needed here: its annotations are classes that carry the 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from typing import Any, get_args
 
-__all__ = ["annotated_axes"]
+import msgspec
+
+__all__ = ["Annotation", "annotated", "fitting"]
 
 
-def annotated_axes(forward: Callable[..., Any]) -> dict[str, Callable[[int], tuple[str | None, ...]]]:
-    """Of each parameter of `forward` that says so, the axes of a tensor of a given rank; None where it names none."""
+class Annotation(msgspec.Struct, frozen=True):
+    """What is written of one tensor: a word for each dim, and the dtypes that it may have; any, if there are none."""
+
+    text: str
+    words: tuple[str, ...]
+    dtypes: tuple[str, ...]
+
+    def fits(self, shape: Sequence[int], dtype: str) -> bool:
+        """Whether a tensor is as written, as far as that is told by numbers and not by names."""
+        words = self.along(len(shape))
+        is_of_type = not self.dtypes or dtype in self.dtypes
+        return is_of_type and words is not None and all(map(is_allowed, words, shape))
+
+    def axes(self, shape: Sequence[int]) -> tuple[str | None, ...]:
+        """Of each dim its name; None where it has none, and of all if they are not so many."""
+        words = self.along(len(shape))
+        return (None,) * len(shape) if words is None else tuple(map(axis, words, shape))
+
+    def along(self, rank: int) -> list[str] | None:
+        """A word for each of so many dims; None if there are too many or too few."""
+        words = self.words
+        many = next((place for place, word in enumerate(words) if is_variadic(word)), None)
+        if many is None:
+            return [*words] if len(words) == rank else None
+        between = rank - len(words) + 1
+        return [*words[:many], *repeat("_", between), *words[many + 1 :]] if between >= 0 else None
+
+
+def annotated(forward: Callable[..., Any]) -> dict[str, list[Annotation]]:
+    """Of each parameter of `forward` that says so, what is written of it: the one or the other."""
     for evaluate in (True, False):
         try:
             parameters = inspect.signature(forward, eval_str=evaluate).parameters
         except Exception:  # an annotation may be any code
             continue
-        texts = {name: text_in(parameter.annotation) for name, parameter in parameters.items()}
-        return {name: reader(text.split()) for name, text in texts.items() if text is not None}
+        found = {name: list(written_in(parameter.annotation)) for name, parameter in parameters.items()}
+        return {name: written for name, written in found.items() if written}
     return {}
 
 
-def text_in(annotation: object) -> str | None:
+def written_in(annotation: object) -> Iterator[Annotation]:
     """What one says of dims; also of `… | None` and `Annotated[…, …]`."""
-    found = (getattr(part, "dim_str", None) for part in (annotation, *get_args(annotation)))
-    return next((text for text in found if isinstance(text, str)), None)
+    for part in (annotation, *get_args(annotation)):
+        text, dtypes = getattr(part, "dim_str", None), getattr(part, "dtypes", ())
+        if isinstance(text, str):
+            are_names = isinstance(dtypes, tuple | list) and all(isinstance(dtype, str) for dtype in dtypes)
+            name = getattr(part, "__name__", repr(text))
+            yield Annotation(str(name), tuple(text.split()), tuple(dtypes) if are_names else ())
 
 
-def reader(words: list[str]) -> Callable[[int], tuple[str | None, ...]]:
-    many = next((place for place, word in enumerate(words) if word == "..." or word.startswith("*")), None)
-
-    def axes(rank: int) -> tuple[str | None, ...]:
-        if many is None:
-            return tuple(map(axis, words)) if len(words) == rank else (None,) * rank
-        before, after = words[:many], words[many + 1 :]
-        between = rank - len(before) - len(after)
-        return (*map(axis, before), *(None,) * between, *map(axis, after)) if between >= 0 else (None,) * rank
-
-    return axes
+def fitting(written: Sequence[Annotation], shape: Sequence[int], dtype: str) -> tuple[tuple[str | None, ...], str]:
+    """The axes of a tensor by the first of what is written that it is like, or that has as many dims; and what it is
+    not like, or ""."""
+    for one in written:
+        if one.fits(shape, dtype):
+            return one.axes(shape), ""
+    like = next((one for one in written if one.along(len(shape)) is not None), None)
+    axes = (None,) * len(shape) if like is None else like.axes(shape)
+    return axes, " | ".join(one.text for one in written)
 
 
-def axis(word: str) -> str | None:
-    """The name in a word of an annotation: "T" of "#T" and of "T=4"; none in "3", "_" and "T+1"."""
+def is_variadic(word: str) -> bool:
+    return word.lstrip("#?") == "..." or word.lstrip("#?").startswith("*")
+
+
+def is_allowed(word: str, size: int) -> bool:
+    """Whether a dim that is written as a number, as in "3" or "rows=3", has it."""
+    number = word.lstrip("#?").rpartition("=")[2]
+    return not number.isdecimal() or int(number[:20]) == size or (word.startswith("#") and size == 1)
+
+
+def axis(word: str, size: int) -> str | None:
+    """The name in a word of an annotation: "T" of "T=4", and of "#T" if it is more than 1; none in "3" and "T+1"."""
     name = word.lstrip("#?").partition("=")[0]
-    return name if name.isidentifier() and not name.startswith("_") else None
+    is_broadcast = size == 1 and "#" in word
+    return name if name.isidentifier() and not name.startswith("_") and not is_broadcast else None

@@ -16,7 +16,7 @@ import msgspec
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from .annotations import annotated_axes
+from .annotations import annotated, fitting
 from .copied import Copies
 from .structures import collect
 from .tensors import PLAIN
@@ -35,12 +35,14 @@ class CannotProbe(Exception):
 class Held(msgspec.Struct, frozen=True):
     """A tensor that was given: its name among the arguments, its axes if declared, its values if they are kept.
 
-    twin   the number of an earlier one that is the very same tensor
+    unlike  the annotation, if it is not as that says
+    twin    the number of an earlier one that is the very same tensor
     """
 
     name: str
     shape: tuple[int, ...]
     axes: tuple[str | None, ...]
+    unlike: str
     dtype: torch.dtype
     device: torch.device
     values: torch.Tensor | None
@@ -134,7 +136,7 @@ class Taking:
 
     def __init__(self, forward: Callable[..., Any]) -> None:
         self.names = positions(forward)
-        self.declared = annotated_axes(forward)
+        self.written = annotated(forward)
         self.held: list[Held] = []
         self.stands: list[Stand] = []
         self.first: dict[int, int] = {}
@@ -158,14 +160,15 @@ class Taking:
 
     def stand(self, name: str, tensor: torch.Tensor, *, is_whole: bool) -> Stand:
         with torch._C.DisableTorchFunction():
-            axes = self.declared[name](tensor.dim()) if is_whole and name in self.declared else ()
+            written = self.written.get(name, ()) if is_whole else ()
+            axes, unlike = fitting(written, tensor.shape, str(tensor.dtype).removeprefix("torch."))
             twin = self.first.setdefault(id(tensor), len(self.held))
-            self.held.append(hold(name, tensor, axes, twin if twin < len(self.held) else None))
+            self.held.append(hold(name, tensor, axes, unlike, twin if twin < len(self.held) else None))
         self.stands.append(Stand())
         return self.stands[-1]
 
 
-def hold(name: str, tensor: torch.Tensor, axes: tuple[str | None, ...], twin: int | None) -> Held:
+def hold(name: str, tensor: torch.Tensor, axes: tuple[str | None, ...], unlike: str, twin: int | None) -> Held:
     if type(tensor) not in PLAIN or tensor.layout != torch.strided or tensor.is_nested or tensor.is_quantized:
         kind = type(tensor).__name__ if type(tensor) not in PLAIN else "sparse, nested or quantised tensor"
         raise CannotProbe(f"it is given a {kind}")
@@ -173,7 +176,7 @@ def hold(name: str, tensor: torch.Tensor, axes: tuple[str | None, ...], twin: in
     is_kept = tensor.numel() <= (MOST_FLOATS if is_float else MOST_INTEGERS)
     values = tensor.detach().clone() if is_kept or isinstance(tensor, FakeTensor) else None
     return Held(
-        name, tuple(tensor.shape), axes or (None,) * tensor.dim(), tensor.dtype, tensor.device, values,
+        name, tuple(tensor.shape), axes, unlike, tensor.dtype, tensor.device, values,
         tensor.requires_grad, twin,
     )  # fmt: skip
 

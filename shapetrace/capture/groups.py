@@ -5,10 +5,11 @@ A dim that no guess lets change belongs to the model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import count
+from collections.abc import Callable, Iterator, Sequence, Set
+from itertools import combinations, count
 
 from ..letters import is_unknown, unknown
+from ..passes.meeting import Meeting
 from .given import Held
 
 __all__ = ["Dim", "Groups", "guesses", "next_letter", "splits"]
@@ -41,10 +42,14 @@ def guesses(held: Sequence[Held]) -> Iterator[Groups]:
         free = [(number, dim) for number, dim in dims if is_free(number, dim, floats)]
         for key in (place_and_size, size_alone):
             seen.append(grouped(held, free, key))
-        if floats is None:  # a mask of floats, [B, 1, T, T]
+        if floats is None:  # a mask of floats, [B, 1, T, T], [T, T] or [B, T]
             sizes = {held[number].shape[dim] for number, dim in free}
-            alike = [(number, dim) for number, dim in dims if held[number].shape[dim] in sizes and dim > 1]
-            seen.append(grouped(held, sorted({*free, *alike}), size_alone))
+            alike = [
+                (n, dim) for n, dim in dims if held[n].shape[dim] in sizes and (dim > 1 or len(held[n].shape) == 2)
+            ]
+            for start in (0, 1):  # a width may be as large, too, and is that of what comes first
+                more = [dim for dim in alike if dim[0] >= start]
+                seen.append(grouped(held, sorted({*free, *more}), size_alone))
     first = [dim for dim in dims if dim[1] == 0 and is_free(*dim, 1)]
     lengths = [dim for dim in dims if dim[1] == 1 and not held[dim[0]].is_float and is_free(*dim, 1)]
     groups = grouped(held, [*first, *lengths], place_and_size)
@@ -84,20 +89,33 @@ def grouped(held: Sequence[Held], dims: Sequence[Dim], key: Callable[[int, int],
     return {key if isinstance(key, str) else unknown(place): dims for place, (key, dims) in enumerate(found.items())}
 
 
-def splits(held: Sequence[Held], groups: Groups) -> Iterator[Groups]:
-    """Each group that several tensors are in, taken apart in two: lengths that are equal may be so by chance.
+def splits(held: Sequence[Held], groups: Groups, letter: str, meeting: Set[Meeting]) -> Iterator[Groups]:
+    """A group taken apart in two: lengths that are equal may be so by chance.
 
-    What a decoder is given goes by itself, then the first tensor, then the last.
+    Where tensors in it meet, what a decoder is given goes by itself, then all before the later of two that meet, for
+    masks follow what they are for; then the first tensor, and the last. Where one tensor has several dims in the group,
+    there is no telling with which of them the others go.
     """
-    for letter, dims in groups.items():
-        numbers = list(dict.fromkeys(number for number, _ in dims))
-        if len(numbers) < 2 or not is_unknown(letter):
-            continue
-        decoder = [number for number in numbers if of_decoder(held[number].name)]
-        for part in dict.fromkeys(map(tuple, (decoder, numbers[:1], numbers[-1:]))):
-            if part and len(part) < len(numbers):
-                apart = {letter: [d for d in dims if d[0] in part], **{k: v for k, v in groups.items() if k != letter}}
-                yield {**apart, next_letter(groups): [d for d in dims if d[0] not in part]}
+    dims = groups[letter]
+    numbers = list(dict.fromkeys(number for number, _ in dims))
+    pairs = [pair for pair in combinations(numbers, 2) if {held[number].name for number in pair} in meeting]
+    decoder = [number for number in numbers if of_decoder(held[number].name)]
+    before = [numbers[: numbers.index(later)] for _, later in pairs]
+    parts = [
+        tuple(dim for dim in dims if dim[0] in part)
+        for part in (decoder, *before, numbers[:1], numbers[-1:])
+        if any((one in part) != (other in part) for one, other in pairs)
+    ]
+    if len(numbers) < len(dims) <= MOST_APART:
+        parts += [(dims[0], *rest) for count in range(len(dims) - 1) for rest in combinations(dims[1:], count)]
+    for part in dict.fromkeys(parts) if is_unknown(letter) else ():
+        if part and len(part) < len(dims):
+            rest = [dim for dim in dims if dim not in part]
+            yield {letter: list(part), **{k: v for k, v in groups.items() if k != letter}, next_letter(groups): rest}
+
+
+MOST_APART = 6
+"""Dims of which each two parts are tried."""
 
 
 def of_decoder(name: str) -> bool:

@@ -16,11 +16,11 @@ from .undisturbed import without_modes
 __all__ = ["HeldElements"]
 
 MOST = 1 << 24
-"""Elements of a mask that is looked at."""
+"""Elements of a tensor that is looked at."""
 
 
 class HeldElements:
-    """Looks up single elements, of masks as a rule. It keeps no model alive.
+    """Looks up single elements, of masks and of positions. It keeps no model alive.
 
     given   what the model was given; its values are those before it ran
     """
@@ -45,17 +45,12 @@ class HeldElements:
     def tensor(self, name: str | None, key: str) -> torch.Tensor | None:
         if name is None:
             found = [held for held in self.given.held if held.name == key] if self.given and key else []
-            return found[0].values if len(found) == 1 and is_grid(found[0].shape) else None
+            return found[0].values if len(found) == 1 else None
         model = self.model()
         try:
             return None if model is None else model.get_buffer(name)
         except AttributeError:  # a parameter, or gone
             return None
-
-
-def is_grid(shape: tuple[int, ...]) -> bool:
-    """Whether it may be of queries and keys: [B, T] is of keys that are padding or not."""
-    return len(shape) > 1 and min(shape[-2:]) > 1 and (len(shape) > 2 or shape[0] == shape[1])
 
 
 def near(tensor: torch.Tensor | None) -> torch.Tensor | None:

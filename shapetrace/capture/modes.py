@@ -22,6 +22,7 @@ from .places import PLACES, Place
 from .recorder import Recorder, said
 from .structures import ATOMS
 from .tensors import PLAIN
+from .writes import written_keys
 
 __all__ = ["FunctionCalls", "OpCalls"]
 
@@ -204,13 +205,8 @@ def is_of_torch(function: Any) -> bool:
 
 @lru_cache(maxsize=4096)
 def op_of(op: Any) -> Function:
-    """An aten op, and the keys of the arguments that it writes to: positions, and names of keyword arguments."""
-    changes = frozenset(
-        argument.name if argument.kwarg_only else str(index)
-        for index, argument in enumerate(op._schema.arguments)
-        if argument.alias_info is not None and argument.alias_info.is_write
-    )
-    return Function("op", str(op.overloadpacket), changes=changes)
+    """An aten op, and the keys of the arguments that it writes to."""
+    return Function("op", str(op.overloadpacket), changes=written_keys(op))
 
 
 def shielded(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -30,6 +30,8 @@ class Destination(NamedTuple):
     """(key, variable). For `self.x` and `d["x"]` that is `x`, for `x = y = f()` only `x`, and `_` is no name."""
     returned: str | None
     """The part that the frame returns to its own caller: `None` if none does, and in a generator or coroutine."""
+    is_held: bool = False
+    """Whether the frame may return the variable of the whole result later, without another value in it."""
 
 
 _NOWHERE = Destination((), None)
@@ -71,14 +73,15 @@ _PREFIXES = ("EXTENDED_ARG", "PRECALL")
 def _calls(code: types.CodeType) -> dict[int, Destination]:
     """The destinations in `code`, by every offset of each call: `f_lasti` may also be in the caches that follow it."""
     steps = [step for instruction in dis.get_instructions(code) for step in _steps(instruction)]
+    returns = _returns(code, steps)
     calls: dict[int, Destination] = {}
     found = _NOWHERE
     for at in reversed(range(len(steps) - 1)):
         op = steps[at].op
         if op == "UNPACK_SEQUENCE":  # of a tensor, which calls its `__iter__`
-            found = _follow(code, steps, at)
+            found = _destination(code, steps, at, returns)
         elif op not in _PREFIXES:
-            found = _follow(code, steps, at + 1) if op.startswith(_CALLS) else _NOWHERE
+            found = _destination(code, steps, at + 1, returns) if op.startswith(_CALLS) else _NOWHERE
         if found != _NOWHERE:
             calls.update(dict.fromkeys(range(steps[at].offset, steps[at + 1].offset), found))
     return calls
@@ -124,35 +127,96 @@ class _Part(NamedTuple):
 _Stack = list[object]  # of each value: a _Part, a constant itself, or None
 
 
-def _follow(code: types.CodeType, steps: list[_Step], at: int) -> Destination:
+def _destination(code: types.CodeType, steps: list[_Step], at: int, returns: dict[str, set[int]]) -> Destination:
     """Where the value goes that is on top of the stack before step `at`."""
+    names, returned, end = _follow(code, steps, at)
+    name = names.get("")
+    is_stored = end is not None and steps[end].op == "STORE_FAST" and steps[end].value == name
+    if end is None or not is_stored or name not in returns:
+        return Destination(tuple(names.items()), returned)
+    return Destination(tuple(names.items()), None, _may_return(code, steps, end + 1, returns[name]))
+
+
+def _follow(code: types.CodeType, steps: list[_Step], at: int) -> tuple[dict[str, str], str | None, int | None]:
+    """The names that it gets, what is returned of it, and the step after which no part is left of it on the stack."""
     stack: _Stack = [None] * code.co_stacksize + [_Part("")]
     names: dict[str, str] = {}
-    for step in _path(steps, at):
+    for here, step in _path(steps, at):
         if step.op == "RETURN_VALUE":
-            return Destination(tuple(names.items()), _returned(code, stack[-1]))
+            return names, _returned(code, stack[-1]), None
         if step.op in _STORES:
             _store(names, stack, step)
         elif not _move(stack, step):
             break
         if not any(isinstance(value, _Part) for value in stack):
-            break
-    return Destination(tuple(names.items()), None)
+            return names, None, here
+    return names, None, None
 
 
-def _path(steps: list[_Step], at: int) -> Iterator[_Step]:
+def _path(steps: list[_Step], at: int) -> Iterator[tuple[int, _Step]]:
     """The steps from `at` on; in `x = f() if c else g()` there is a jump between `f()` and `x`."""
     while at < len(steps):
         if steps[at].op == "JUMP_FORWARD":
-            at = bisect_left(steps, steps[at].value, key=lambda step: step.offset)
+            at = _index(steps, steps[at].value)
         else:
-            yield steps[at]
+            yield at, steps[at]
             at += 1
 
 
+def _index(steps: list[_Step], offset: int) -> int:
+    return bisect_left(steps, offset, key=lambda step: step.offset)
+
+
+_JUMPS = {dis.opname[code] for code in (*dis.hasjrel, *dis.hasjabs)}
+_ENDS = {
+    *("RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "RETURN_CONST", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_ABSOLUTE"),
+    "JUMP_BACKWARD_NO_INTERRUPT",
+}
+"""What the step after it does not follow on."""
+
+
+def _may_return(code: types.CodeType, steps: list[_Step], at: int, returns: set[int]) -> bool:
+    """Whether some way from `at` on leads to where a variable is returned, and to no other value of it before."""
+    name, handlers = steps[min(returns)].value, _handlers(code)
+    seen = {at}
+    ways = [at]
+    for at in ways:
+        if at in returns:
+            return True
+        step = steps[at]
+        if step.op in ("STORE_FAST", "DELETE_FAST") and step.value == name:
+            continue
+        after = [] if step.op in _ENDS else [at + 1]
+        after += [_index(steps, step.value)] if step.op in _JUMPS else []
+        after += [_index(steps, target) for start, end, target in handlers if start <= step.offset < end]
+        ways += [way for way in after if way < len(steps) and way not in seen]
+        seen.update(after)
+    return False
+
+
+def _returns(code: types.CodeType, steps: list[_Step]) -> dict[str, set[int]]:
+    """Of each variable that is returned as it is, the steps that load it for that."""
+    found: dict[str, set[int]] = {}
+    for at, step in enumerate(steps):
+        if step.op in _LOADS and not code.co_flags & _LAZY and _follow(code, steps, at + 1)[1] == "":
+            found.setdefault(step.value, set()).add(at)
+    return found
+
+
+def _handlers(code: types.CodeType) -> list[tuple[int, int, int]]:
+    """The first offset of each `try`, the one after it, and that of what handles it; until 3.10 steps tell that."""
+    entries = getattr(dis.Bytecode(code), "exception_entries", ())
+    return [(entry.start, entry.end, entry.target) for entry in entries]
+
+
+_LOADS = {"LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK"}
+
+
 def _returned(code: types.CodeType, value: object) -> str | None:
-    lazy = code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR)
-    return value.key if isinstance(value, _Part) and not lazy else None
+    return value.key if isinstance(value, _Part) and not code.co_flags & _LAZY else None
+
+
+_LAZY = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 _STORES = {"STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR", "STORE_SUBSCR"}

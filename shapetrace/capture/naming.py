@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from itertools import permutations
 from typing import Any
 
 import msgspec
@@ -18,16 +17,18 @@ from ..letters import is_of_input, is_unknown, names_in, sizes_in
 from ..passes.axes import is_varying, name_axes, unseen, without
 from ..passes.declared import as_declared
 from ..passes.depth import layers_of
+from ..passes.meeting import meetings
 from ..passes.nesting import forward_of
 from ..passes.plumbing import is_float
-from ..passes.roles import name_roles
+from ..passes.roles import with_unmade
 from ..passes.widths import name_widths
 from ..passes.widths.unseen import name_unseen
 from ..schema import Call, Trace
 from .before import Before
 from .choices import Sizes
 from .copied import copied, is_large, weightless
-from .given import CannotProbe, Given, given
+from .given import CannotProbe, Given, Held, given
+from .hints import unnamed
 from .probe import Probes, Recording, Source, probe
 from .rebuild import letters_of, rebuilt
 from .recorder import said
@@ -40,9 +41,6 @@ BY_VALUES = frozenset("nonzero argwhere masked_select unique unique_consecutive 
 
 SHORT = re.compile(r"([2-4]·)?\w(/[24])?|\w/[^\W\d]")
 """A few times a letter, or a share of it; or how often one goes into another."""
-
-OF_INPUT = "BTSP"
-"""Letters for what is left, as far as there are any."""
 
 NUMBER = re.compile(r"(?<!\w)\d+")
 RANK_OF_IMAGES = 4
@@ -110,33 +108,38 @@ class Naming:
         named = name_unseen(named, unseen(plain, runs))
         left = [size for letter, size in probes.sizes.items() if is_unknown(letter)]
         found = [size for letter, size in named.sizes.items() if letter not in probes.sizes]
-        named = name_widths(msgspec.structs.replace(named, sizes={**trace.sizes, **used(named)}), self.sizes)
+        held = self.given.held if self.given else ()
+        written = {one.name: one.axes for one in held if any(one.axes)}
+        named = name_widths(msgspec.structs.replace(named, sizes={**trace.sizes, **used(named)}), self.sizes, written)
         named = without(named, is_varying) if any(map(is_varying, axes_of(named))) else named
         undecided = undecided_in(named)
         if any(is_made_of(axis, undecided) for axis in axes_of(named)):
             named = without(named, lambda axis: is_made_of(axis, undecided))
         found += [named.sizes[letter] for letter in "TS" if letter in named.sizes and named.sizes[letter] not in found]
         left = list((Counter(left) - Counter(found)).elements())
-        notes = (*trace.notes, *unnamed(probes, left, {**used(named), **self.sizes}, self.sizes))
-        named = msgspec.structs.replace(named, notes=(*notes, *self.contradicted(named)))
-        declared = {held.name: held.axes for held in self.given.held if any(held.axes)} if self.given else {}
-        return as_declared(named, declared) if declared else named
+        names = {name for axes in written.values() for name in axes}
+        said = unnamed(named, probes, left, self.sizes, names, lambda sizes: name_axes(plain, runs, sizes))
+        named = msgspec.structs.replace(named, notes=(*trace.notes, *said, *self.contradicted(named)))
+        return as_declared(named, written) if written else named
 
     def contradicted(self, named: Trace) -> Iterator[str]:
-        """Sizes that the user gives, and the model has not."""
+        """What the author of the model has written of its inputs, or the user of sizes, and is not so."""
+        for held in self.given.held if self.given else ():
+            if held.unlike:
+                yield f"axes: {held.name} is declared as {held.unlike}, but is {kind(held)}"
         for letter, size in self.sizes.items():
             if named.sizes.get(letter, size) != size:
                 yield f"axes: {letter} is {named.sizes[letter]} in this model, not {size}"
 
     def probes(self, trace: Trace) -> Probes:
         """Of the first source that gives runs at other sizes."""
-        told_apart = any(call.role == "cross-attention" for call in trace.calls)
         if self.given is None:
             return Probes({}, reason=self.reason)
         if is_shared():
             return Probes({}, reason="the model runs in several processes, which would have to run again together")
+        meeting = meetings(trace)
         unmade = any(call.unmade for call in trace.calls)
-        again: Recording = (lambda *forward: name_roles(self.record(*forward))) if unmade else self.record
+        again: Recording = (lambda *forward: with_unmade(self.record(*forward))) if unmade else self.record
         layers = layers_of(trace)
         depths = [None] if layers is None else [(trace, layers), None]
         reasons: list[str] = []
@@ -146,7 +149,7 @@ class Naming:
                 continue
             for shallow in depths if "L" in source.letters else [None]:
                 failed = trace if trace.error else None
-                probes = probe(source, again, told_apart=told_apart, failed=failed, shallow=shallow)
+                probes = probe(source, again, meeting=meeting, failed=failed, shallow=shallow)
                 if probes.runs:
                     return probes
                 reasons += [probes.reason] if probes.reason else []
@@ -203,30 +206,8 @@ def declared(axes: bool | str | None) -> dict[str, int]:
     return sizes_in(axes) if isinstance(axes, str) else {}
 
 
-def unnamed(probes: Probes, left: Sequence[int], known: Iterable[str], given: Mapping[str, int]) -> Iterator[str]:
-    """What keeps axes from being named, and what would help. `left` are sizes of axes of the input without a letter,
-    `known` the letters that have a size, `given` those that the user gave one."""
-    if not probes.runs:
-        yield f"axes are not named: {probes.reason}"
-    elif left:
-        sizes = ", ".join(map(str, left))
-        yield f"axes: nothing tells which of the input's axes ({sizes}) is which{declaring(left, known, given)}"
-
-
-def declaring(left: Sequence[int], known: Iterable[str], given: Mapping[str, int]) -> str:
-    """The end of a sentence: what to say of sizes that have no letter; "" if all letters are taken."""
-    free = [letter for letter in OF_INPUT if letter not in known]
-    if len(left) == 1 and free[:1] == ["B"]:
-        free = free[1:]  # a row of tokens, rather than a batch of numbers
-    if len(left) > len(free):
-        return ""
-    orders = list(dict.fromkeys(permutations(left))) if len(left) < 3 else [left]
-    ways = [written({**given, **dict(zip(free, sizes, strict=False))}) for sizes in orders]
-    return f"; {' or '.join(f'axes={way!r}' for way in ways)}{', or so in another order,' * (len(left) > 2)} says so"
-
-
-def written(sizes: Mapping[str, int]) -> str:
-    return " ".join(f"{letter}={size}" for letter, size in sizes.items())
+def kind(held: Held) -> str:
+    return f"{str(held.dtype).removeprefix('torch.')}[{', '.join(map(str, held.shape))}]"
 
 
 def is_shared() -> bool:
@@ -283,7 +264,8 @@ def goes_by_values(call: Call) -> bool:
 
 
 def used(trace: Trace) -> dict[str, int]:
-    """The sizes of those letters that a dim of some result has."""
-    outputs = (tensor for call in trace.calls for tensor in call.outputs.values())
-    letters = {letter for tensor in outputs for axis in tensor.axes or () for letter in names_in(axis)}
+    """The sizes of those letters that a dim of some result has, or of one that a call stands for."""
+    places = ((call.outputs, call.unmade) for call in trace.calls)
+    made = (tensor for tensors in places for place in tensors for tensor in place.values())
+    letters = {letter for tensor in made for axis in tensor.axes or () for letter in names_in(axis)}
     return {letter: size for letter, size in trace.sizes.items() if letter in letters}

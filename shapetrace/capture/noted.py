@@ -7,6 +7,7 @@ each step of it costs several times what it does in the loop below.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any, Final, Literal
 
 import msgspec
@@ -80,6 +81,7 @@ def keys_of(keys: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
 def calls_of(calls_noted: Iterable[Noted]) -> tuple[Call, ...]:
     """The calls as data."""
     calls: list[Call] = []
+    handed: list[tuple[int, Place]] = []
     kind: Literal["module", "function", "op"]
     for noted in calls_noted:
         if isinstance(noted, tuple):
@@ -103,13 +105,26 @@ def calls_of(calls_noted: Iterable[Noted]) -> tuple[Call, ...]:
             else:
                 literals[key] = text(value) if of in ARGUMENTS or of in FLAT else literal(value)
         outputs = {"": result} if type(result) is TensorMeta else results(result)
+        if place.is_handed:
+            handed.append((len(calls), place))
         calls.append(
             Call(
                 kind, path, name, depth, place.variables, place.source,
                 inputs or EMPTY, outputs, literals or EMPTY, written, note, error,
             )
         )  # fmt: skip
-    return tuple(calls)
+    return tuple(without_steps(calls, handed))
+
+
+def without_steps(calls: list[Call], handed: Iterable[tuple[int, Place]]) -> list[Call]:
+    """No step of what a library does has the name of the result: what has one and is at once made into another."""
+    for (at, place), (after, later) in pairwise(handed):
+        one, other = calls[at], calls[after]
+        numbers = {tensor.number for tensor in other.inputs.values()}
+        is_next = place == later and all(call.depth > one.depth for call in calls[at + 1 : after])
+        if is_next and one.depth == other.depth and any(tensor.number in numbers for tensor in one.outputs.values()):
+            calls[at] = msgspec.structs.replace(one, variables=EMPTY)
+    return calls
 
 
 def results(result: Any) -> dict[str, TensorMeta]:

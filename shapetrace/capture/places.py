@@ -40,20 +40,29 @@ NAMELESS: dict[str, str] = {}
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
-    """The variable that the result at each key goes to, and (file, line)."""
+    """The variable that the result at each key goes to, and (file, line).
+
+    is_handed   whether a function of a library had it in a variable of its own before: that it may have used for
+                another value then, made of this one
+    """
 
     variables: dict[str, str]
     source: tuple[str, int] | None
+    is_handed: bool = False
 
 
 NOWHERE = Place(NAMELESS, None)
 
 
 class Returned(msgspec.Struct, frozen=True, gc=False):
-    """The place of a call whose result, or the part of it at `key`, its frame returns to a caller of its own."""
+    """The place of a call whose result, or the part of it at `key`, its frame returns to a caller of its own.
+
+    is_held   whether it is in a variable of an installed package first, which may hold another value by then
+    """
 
     place: Place
     key: str
+    is_held: bool = False
 
 
 class Sites(dict[int, Place | Returned]):
@@ -86,23 +95,35 @@ class Places:
             if frame is None:
                 return NOWHERE
             found = self.destination(frame)
-        return found if isinstance(found, Place) else self.follow(found, frame.f_back)
+        return found if isinstance(found, Place) else self.follow(found, frame)
 
-    def follow(self, found: Returned, above: FrameType | None) -> Place:
-        """Where a result goes that is returned to the frame `above`."""
-        place, way = found.place, ""
+    def follow(self, found: Returned, frame: FrameType) -> Place:
+        """Where a result goes that `frame` returns.
+
+        A variable that holds it first is its name; but what a package does that was called from elsewhere is done on
+        the line of the call, and goes where that says.
+        """
+        caller = caller_of(frame)
+        if caller is None:
+            return found.place
         here: Place | Returned = found
-        while isinstance(here, Returned) and above is not None and above.f_code is not FORWARDING:
-            frame = calling_frame(above)
-            if frame is None or frame.f_code.co_filename == MODULE_CALL:
-                break
-            way = join_keys(way, here.key)
-            here = self.destination(frame)
-            above = frame.f_back
-        variables = (here.place if isinstance(here, Returned) else here).variables
-        if here is found or not variables:
-            return place
-        return Place({join_keys(way, key): variable for key, variable in variables.items()}, place.source)
+        variables, source = found.place.variables, found.place.source
+        way, is_held, is_handed = "", False, False
+        package = maker = package_of(frame)
+        while isinstance(here, Returned) and caller is not None:
+            way, is_held = join_keys(way, here.key), is_held or here.is_held
+            here = self.destination(caller)
+            place = here.place if isinstance(here, Returned) else here
+            before, package = package, package_of(caller)
+            caller = caller_of(caller)
+            if before and before != package:
+                if is_held:
+                    variables, is_held, is_handed = NAMELESS, False, True
+                if maker:
+                    source, maker = place.source, ""
+            if place.variables and not is_held:
+                variables = {join_keys(way, key): variable for key, variable in place.variables.items()}
+        return Place(variables, source, is_handed)
 
     def destination(self, frame: FrameType) -> Place | Returned:
         """What this frame does with the result."""
@@ -113,14 +134,34 @@ class Places:
                 self.known.clear()
             known = self.known[id(code)] = Sites(code)
         if (found := known.get(frame.f_lasti)) is None:
-            names, returned = destination(code, frame.f_lasti)
+            names, returned, is_held = destination(code, frame.f_lasti)
             is_named = names and code.co_filename != CONTAINERS
             place = Place(dict(names) if is_named else NAMELESS, (code.co_filename, frame.f_lineno or 0))
-            found = known[frame.f_lasti] = place if returned is None else Returned(place, returned)
+            if is_held and is_named and package_of(frame) and caller_of(frame) is not None:
+                found = Returned(place, "", is_held=True)
+            else:
+                found = place if returned is None else Returned(place, returned)
+            known[frame.f_lasti] = found
         return found
 
 
 PLACES = Places()
+
+
+def caller_of(frame: FrameType) -> FrameType | None:
+    """The code that the result of a frame is returned to; None where that is a module's."""
+    above = frame.f_back
+    caller = None if above is None or above.f_code is FORWARDING else calling_frame(above)
+    return None if caller is None or caller.f_code.co_filename == MODULE_CALL else caller
+
+
+def package_of(frame: FrameType) -> str:
+    """The package that a frame runs code of, if that is installed; "" for a user's own."""
+    file = frame.f_code.co_filename
+    if "site-packages" not in file and "dist-packages" not in file:
+        return ""
+    name: str = frame.f_globals.get("__name__", "")
+    return name.partition(".")[0]
 
 
 def calling_frame(frame: FrameType | None) -> FrameType | None:

@@ -6,10 +6,9 @@ afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from itertools import product
 from typing import Any, cast
 
 import msgspec
@@ -18,6 +17,7 @@ from torch import nn
 from ..letters import is_of_input, is_unknown
 from ..passes.align import place
 from ..passes.depth import Layers, stretched
+from ..passes.meeting import Meeting
 from ..schema import Trace
 from .choices import Choice, Sizes, all_sizes, merged, settings, sizes_of, table_of, with_head
 from .drawn import FewDrawn
@@ -71,18 +71,18 @@ def probe(
     source: Source,
     record: Recording,
     *,
-    told_apart: bool = False,
+    meeting: Set[Meeting] = frozenset(),
     failed: Trace | None = None,
     shallow: tuple[Trace, Layers] | None = None,
 ) -> Probes:
     """Runs of the model of `source` with as many axes as it lets change at other sizes.
 
     record       gives the trace of a forward
-    told_apart   whether to try if lengths that are equal are so by chance
+    meeting      arguments that meet: it is tried if lengths of theirs that are equal are so by chance
     failed       the plain run, if its forward raised: a run that raises, too, will do if it made all these calls
     shallow      the plain trace and its layers, of which only the first are to run
     """
-    return Prober(source, record, told_apart, failed, shallow).probes()
+    return Prober(source, record, meeting, failed, shallow).probes()
 
 
 class Prober:
@@ -90,13 +90,13 @@ class Prober:
         self,
         source: Source,
         record: Recording,
-        told_apart: bool,
+        meeting: Set[Meeting],
         failed: Trace | None,
         shallow: tuple[Trace, Layers] | None,
     ) -> None:
         self.source = source
         self.record = record
-        self.told_apart = told_apart
+        self.meeting = meeting
         self.failed = failed
         self.shallow = shallow if "L" in source.letters else None
         self.held = source.given.held
@@ -111,8 +111,11 @@ class Prober:
         return Probes({}, reason=self.reason)
 
     def more(self, choice: Choice, count: int) -> tuple[Trace, ...]:
+        """With the values that were given, if only sizes are to be confirmed and the model does not run with others:
+        some ids stand for the pieces of an image, and there are as many as it has."""
         with undisturbed():
-            return self.runs(choice, *range(2, 2 + count))
+            found = self.runs(choice, *range(2, 2 + count))
+            return found if found or count > 1 else self.runs(choice, 2, redrawn=False)
 
     def choices(self) -> Iterator[Choice]:
         """All at once, as will do for most; else what can be changed is found piece by piece."""
@@ -120,7 +123,7 @@ class Prober:
             map(is_of_input, self.source.letters)
         )  # else the source makes the input, and has letters for it
         likely = list(guesses(self.held)) if is_open else []
-        if not self.told_apart or not is_open:
+        if not self.meeting or not is_open:
             groups = next(iter(likely), {})
             every = list(settings(self.source.letters))
             yield from self.first_apart(groups, input_settings(self.input_sizes(groups), self.table(every[0])), every)
@@ -130,10 +133,9 @@ class Prober:
         yield from self.first_apart(groups, [inputs], [NOTHING])
         yield from self.first_apart({}, [NOTHING], [own])
 
-    def first_apart(self, groups: Groups, inputs: Iterable[Settings], own: Iterable[Settings]) -> Iterator[Choice]:
+    def first_apart(self, groups: Groups, inputs: Iterable[Settings], own: Sequence[Settings]) -> Iterator[Choice]:
         """The first choice that changes something, and in which no letter is confused with another."""
-        for each in product(inputs, own):
-            choice = Choice(groups, *each)
+        for choice in (Choice(groups, one, other) for one in inputs for other in own):
             if (choice.inputs[0] or choice.own[0]) and are_apart(self.sizes(choice), all_sizes(choice)):
                 yield choice
                 return
@@ -154,10 +156,14 @@ class Prober:
         return found
 
     def apart(self, groups: Groups, inputs: Settings) -> tuple[Groups, Settings]:
-        """The groups, one of them taken apart in two if the model runs so: equal lengths may be equal by chance."""
-        for finer in splits(self.held, groups) if self.told_apart else ():
-            if more := self.working(finer):
-                return finer, more
+        """The groups, each taken apart as far as the model runs so: equal lengths may be equal by chance."""
+        letters = list(groups)
+        for letter in letters:
+            for finer in splits(self.held, groups, letter, self.meeting):
+                if more := self.working(finer):
+                    letters += [letter, next_letter(groups)]
+                    groups, inputs = finer, more
+                    break
         return groups, inputs
 
     def working(self, groups: Groups) -> Settings | None:
@@ -200,7 +206,7 @@ class Prober:
             return bool(self.runs(choice, 0, 1))
         try:
             for run in (0, 1):
-                model, args, kwargs = self.built(choice, run)
+                model, args, kwargs = self.built(choice, run, redrawn=False)
                 with self.source.within:
                     model(*args, **kwargs)
         except FAILURES as error:
@@ -208,16 +214,16 @@ class Prober:
             return False
         return True
 
-    def runs(self, choice: Choice, *numbers: int) -> tuple[Trace, ...]:
+    def runs(self, choice: Choice, *numbers: int, redrawn: bool = True) -> tuple[Trace, ...]:
         """All of these runs, or none."""
         try:
-            return tuple([self.run(choice, number) for number in numbers])
+            return tuple([self.run(choice, number, redrawn and number > 1) for number in numbers])
         except FAILURES as error:
             self.fails(error)
             return ()
 
-    def run(self, choice: Choice, number: int) -> Trace:
-        forward = self.built(choice, number)
+    def run(self, choice: Choice, number: int, redrawn: bool) -> Trace:
+        forward = self.built(choice, number, redrawn)
         with self.source.within:
             trace = self.recorded(*forward)
         if self.shallow is not None:
@@ -241,7 +247,7 @@ class Prober:
     def fails(self, error: BaseException) -> None:
         self.reason = said(error).partition("\n")[0]
 
-    def built(self, choice: Choice, run: int) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
+    def built(self, choice: Choice, run: int, redrawn: bool) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
         inputs, own = sizes_of(choice, run)
         depth = {"L": self.shallow[1].first} if self.shallow is not None else {}
         with FewDrawn():
@@ -252,7 +258,7 @@ class Prober:
             for number, dim in dims:
                 times = self.held[number].shape[dim] // max(now[letter], 1)
                 shapes.setdefault(number, list(given.held[number].shape))[dim] = times * inputs[letter]
-        args, kwargs = given.at({number: tuple(shape) for number, shape in shapes.items()}, seed=run, redrawn=run > 1)
+        args, kwargs = given.at({number: tuple(shape) for number, shape in shapes.items()}, seed=run, redrawn=redrawn)
         return model, args, kwargs
 
     def widened(self, given: Given, width: int | None) -> dict[int, list[int]]:

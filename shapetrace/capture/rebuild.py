@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from ..letters import ROTATED, SUMS, TIED, letters_of_names
 
-__all__ = ["attribute", "letters_of", "rebuilt", "undisputed"]
+__all__ = ["attribute", "letters_of", "rebuilt", "text_of", "undisputed"]
 
 OF_INPUT = frozenset("BTSP")
 
@@ -42,7 +42,9 @@ def sized(model: nn.Module) -> tuple[dict[str, int], set[str]]:
     found: dict[str, int] = {}
     disputed = set[str]()
     is_whole = True
-    for part in parts(attribute(model, "config")):
+    config = attribute(model, "config")
+    text = text_of(config)
+    for part in sorted(parts(config), key=lambda part: part is not text):
         fields = fields_of(part)
         is_whole = is_whole and ROTATED not in fields
         for name, letter in letters_of_names(fields).items():
@@ -55,6 +57,14 @@ def sized(model: nn.Module) -> tuple[dict[str, int], set[str]]:
         found.setdefault("D", found["C"] // found["H"])
         disputed |= {"D"} if disputed & {"C", "H"} else set()
     return {letter: size for letter, size in found.items() if size != found.get(TIED.get(letter, ""))}, disputed
+
+
+def text_of(config: Any) -> Any:
+    """The part that is the text's, where a configuration says which: a model of text and images has its width."""
+    try:
+        return config.get_text_config()
+    except Exception:  # it is the user's, or says nothing, or has two
+        return None
 
 
 def attribute(thing: object, name: str) -> Any:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from itertools import takewhile
 from types import FrameType
 from typing import Any
@@ -29,6 +30,7 @@ from .noted import INDEX, NONE, Function, Noted, NotedModule, keys_of
 from .places import PLACES, Place
 from .structures import ARGUMENTS, ATOMS, FLAT, MOST_WRITTEN, Structure, collect
 from .tensors import PLAIN, Stamp, TensorTable
+from .writes import Writes
 
 __all__ = ["Recorder", "said"]
 
@@ -142,8 +144,10 @@ class Recorder:
         place = PLACES.place(frame)
         at = len(calls)
         self.depth = depth + 1
+        writes = Writes() if what.changes is None and may_write(what.name, given, keys, stamps) else None
         try:
-            result = function(*args, **kwargs) if kwargs else function(*args)
+            with writes or nullcontext():
+                result = function(*args, **kwargs) if kwargs else function(*args)
         except BaseException as error:
             calls.insert(at, (what, path, depth, place, (*given,), None, keys, NONE, said(error)))
             raise
@@ -153,7 +157,7 @@ class Recorder:
         if what.changes is not None:
             written = changed_by(what.changes, given, keys)
         elif stamps and (moved := self.table.moved(stamps)):
-            written = self.written(what, given, keys, stamps, moved)
+            written = self.written(given, keys, stamps, moved, writes)
         seen = self.seen(result)
         if seen is not None or written or len(calls) > at:
             calls.insert(at, (what, path, depth, place, (*given,), seen, keys, written, None))
@@ -161,23 +165,24 @@ class Recorder:
 
     def written(
         self,
-        what: Function,
         given: Sequence[Any],
         keys: tuple[str, ...],
         stamps: Sequence[Stamp],
         moved: Sequence[TensorMeta],
+        writes: Writes | None,
     ) -> tuple[int, ...]:
         """The numbers of those tensors that a function changed.
 
-        Views share a version, so of several on one memory it is `out`, or the first, as is torch's way. An inference
-        tensor has none, and tells only by the function's name.
+        Views share a version, so of several on one memory it is `out`, or the first, as is torch's way.
         """
         changed: dict[int | None, TensorMeta] = {}
         out = given[keys.index("out")] if keys is not INDEX and "out" in keys else None
-        by_name = writes_first(what.name, given, keys)
-        for seen, _, version in stamps:
-            is_changed = seen in moved if version is not None else by_name or seen is out
-            by_name = False
+        storages = set() if writes is None else {self.table.storages.get(address) for address in writes.storages}
+        for seen, key, version in stamps:
+            if version is not None:
+                is_changed = seen in moved
+            else:
+                is_changed = writes is not None and (key in writes.tensors or seen.storage in storages - {None})
             if is_changed and (seen.storage is None or seen.storage not in changed or seen is out):
                 changed[seen.storage] = seen
         self.writes += [(len(self.calls), storage) for storage in changed]
@@ -239,10 +244,13 @@ IN_PLACE = frozenset(
 )
 
 
-def writes_first(name: str, given: Sequence[Any], keys: tuple[str, ...]) -> bool:
-    """Whether a function changes its first tensor, by torch's way of naming: for tensors without a version."""
+def may_write(name: str, given: Sequence[Any], keys: tuple[str, ...], stamps: Sequence[Stamp]) -> bool:
+    """Whether a function may change a tensor without a version, by torch's way of naming. Whether it does is asked of
+    the ops that it runs; not of each function, for some run others where they are watched."""
+    if all(version is not None for *_, version in stamps):
+        return False
     in_place = name in IN_PLACE or (name.endswith("_") and not name.endswith("__"))
-    return in_place or ("inplace" in keys and given[keys.index("inplace")] is True)
+    return in_place or "out" in keys or ("inplace" in keys and given[keys.index("inplace")] is True)
 
 
 def tensors_in(given: Sequence[Any]) -> Iterator[TensorMeta]:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
 from ..schema import TensorMeta, Trace
 from .axes import Axes, rename_axes, with_axes
 from .nesting import forward_of
+from .widths.sized import Written
 
 __all__ = ["as_declared"]
 
-Declared = Mapping[str, tuple[str | None, ...]]
-"""Key of an input of the model -> the name of each of its dims; None where it has none."""
 
-
-def as_declared(trace: Trace, declared: Declared) -> Trace:
+def as_declared(trace: Trace, declared: Written) -> Trace:
     """`trace` with the names of `declared` for its axes; a note says where they contradict each other, or what ran."""
     forward = forward_of(trace.calls)
     given = trace.calls[forward].inputs if forward is not None else {}
@@ -35,7 +31,12 @@ def as_declared(trace: Trace, declared: Declared) -> Trace:
             if sizes.setdefault(name, size) != size:
                 wrong[f"{key} is declared with {name}={size}, but {name} is {sizes[name]} elsewhere"] = None
             elif isinstance(axis, int):
-                axes[dim] = name
+                if trace.sizes.get(name, size) == size:
+                    axes[dim] = name
+                else:
+                    wrong[f"{key} is declared with {name}={size}, but {name} is {trace.sizes[name]} in this model"] = (
+                        None
+                    )
             elif names.setdefault(axis, name) != name:
                 wrong[f"{key} is declared with {name!r} where the same axis is {names[axis]!r} elsewhere"] = None
         own[tensor.number] = axes

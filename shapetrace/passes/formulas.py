@@ -29,8 +29,8 @@ FIRST = "BPSTEKGHUZDRCFVJQMAN"
 
 MOST_FACTORS = 4
 LARGEST_FACTOR, LARGEST_SHARE = 8, 4
-LARGEST_OFFSET, LARGEST_PREFIX = 8, 64
-"""Beyond these a formula that fits does so by chance; a prefix is what stands before one length."""
+LARGEST_OFFSET, LARGEST_PREFIX = 8, 4096
+"""Beyond these a formula that fits does so by chance; a prefix is what stands before one length, as an image does."""
 
 
 class Formulas:

@@ -9,7 +9,9 @@ contradicts itself names nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import permutations
 
 from ..letters import MODEL_AXES, is_unknown, names_in
 from ..schema import TensorMeta, Trace
@@ -23,6 +25,8 @@ Place = tuple[int, str, str, TensorMeta]
 AxesOf = Callable[[int, str, str, TensorMeta], tuple[str | int, ...]]
 
 Axes = tuple[str | int, ...]
+
+NUMBER = re.compile(r"\d+")
 
 INTEGERS = ("int", "uint")
 
@@ -39,7 +43,9 @@ def settled(trace: Trace, axes: AxesOf, declared: Mapping[str, int]) -> dict[str
     unknown = [letter for letter in trace.sizes if is_unknown(letter)]
     if not unknown:
         return {}
-    weights = list(by_lengths(trace, axes))
+    roles = of_attention(trace, axes)
+    weights = list(by_lengths(trace, axes, roles))
+    attended = {letter for each in roles["weights"] for letter in letters_in(each)}
     found = lengths(weights)
     along = of_convolutions(trace, axes)
     for told in (
@@ -52,7 +58,7 @@ def settled(trace: Trace, axes: AxesOf, declared: Mapping[str, int]) -> dict[str
     found |= agreeing(along, found)
     found |= agreeing(of_source(trace, weights, found), found)
     left = [letter for letter in unknown if letter not in found]
-    if len(left) == 1 and "B" not in found.values() and is_first(trace, axes, left[0], weights):
+    if len(left) == 1 and "B" not in found.values() and left[0] not in attended and is_first(trace, axes, left[0]):
         found[left[0]] = "B"
     found = {letter: name for letter, name in found.items() if name not in trace.sizes}
     return found | of_sizes(trace, axes, found, declared)
@@ -65,18 +71,68 @@ def agreeing(told: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str
     return {letter: name for letter, name in told.items() if name not in found.values()}
 
 
-def by_lengths(trace: Trace, axes: AxesOf) -> Iterator[Axes]:
-    """The axes of weights that end with the two lengths, [B, H, T, S]: turned, if keys have the axis before the last
-    only. If they have both, and then a width, that is the batch: each sequence attends with one query, [B, S]."""
-    keys = [axes(*place) for place in tensors(trace, lambda tensor: tensor.role in ("k", "v"))]
-    keys = keys or [axes(*place) for place in given(trace)]
-    for place in tensors(trace, lambda tensor: tensor.role == "weights"):
-        each = axes(*place)
-        if len(each) < 2 or each[-2] == each[-1]:
+def of_attention(trace: Trace, axes: AxesOf) -> dict[str, list[Axes]]:
+    """The axes of queries, keys, values and weights, by their role."""
+    found: dict[str, list[Axes]] = {role: [] for role in ("q", "k", "v", "weights")}
+    for place in tensors(trace):
+        if (role := place[3].role) in found:
+            found[role].append(axes(*place))
+    return found
+
+
+def by_lengths(trace: Trace, axes: AxesOf, roles: Mapping[str, list[Axes]]) -> Iterator[Axes]:
+    """The axes of weights, in an order that ends with the two lengths, of queries and of keys: [B, H, T, S]. Of some
+    it cannot be told which these are."""
+    keys = [*roles["k"], *roles["v"]] or [axes(*place) for place in given(trace)]
+    for each in roles["weights"]:
+        pair = pair_in(each, roles["q"], keys)
+        if pair is not None:
+            yield (*(axis for dim, axis in enumerate(each) if dim not in pair), *(each[dim] for dim in pair))
+        elif len(each) < 2:
             yield each
-        elif not any({*each[-2:]} <= {*key[:-1]} for key in keys):
-            is_turned = any(each[-2] in key for key in keys) and not any(each[-1] in key for key in keys)
-            yield (*each[:-2], each[-1], each[-2]) if is_turned else each
+
+
+def pair_in(each: Axes, queries: list[Axes], keys: list[Axes]) -> tuple[int, int] | None:
+    """Of the axes of weights the places of the length of queries and of that of keys.
+
+    Where a length attends to itself, it is there twice, wherever that is: [T, T, B, H]. Else the lengths come last,
+    but turned, if keys have the axis before the last only. If keys have both, and then a width, that is the batch: each
+    sequence attends with one query, [B, S]; or the lengths stand elsewhere, one of which keys have and one queries.
+    """
+    last = len(each) - 2, len(each) - 1
+    selves = [pair for pair in permutations(range(len(each)), 2) if is_self(each[pair[0]], each[pair[1]])]
+    if selves:
+        found = {tuple(sorted(pair)) for pair in selves}
+        return selves[0] if len(found) == 1 else None
+    if len(each) < 2 or each[-2] == each[-1]:
+        return last if len(each) > 1 else None
+    if is_unknown(each[-1]) and any(is_before_heads(each, query) for query in queries):
+        return len(each) - 3, len(each) - 1
+    if any({*each[-2:]} <= {*key[:-1]} for key in keys):
+        return crossed(each, queries, keys)
+    is_turned = any(each[-2] in key for key in keys) and not any(each[-1] in key for key in keys)
+    return last[::-1] if is_turned else last
+
+
+def is_before_heads(weights: Axes, query: Axes) -> bool:
+    """Whether weights are [B, T, H, S] as queries are [B, T, H, D]."""
+    return len(weights) > 3 and weights[:-1] == query[:-1] and is_unknown(weights[-3]) and isinstance(weights[-2], int)
+
+
+def is_self(q: str | int, k: str | int) -> bool:
+    """Whether the lengths are one, or one and a past: T and P+T."""
+    return is_unknown(q) and (q == k or (isinstance(k, str) and str(q) in k.split("+") and "+" in k))
+
+
+def crossed(each: Axes, queries: list[Axes], keys: list[Axes]) -> tuple[int, int] | None:
+    """The places of the only two axes that not all queries and keys have: more of the queries have the first, more of
+    the keys the second."""
+    every = [*queries, *keys]
+    found = [dim for dim, axis in enumerate(each) if is_unknown(axis) and not all(axis in of for of in every)]
+    if len(found) != 2:
+        return None
+    more = [sum(each[dim] in q for q in queries) - sum(each[dim] in k for k in keys) for dim in found]
+    return None if more[0] == more[1] else (found[more[0] < more[1]], found[more[0] > more[1]])
 
 
 def lengths(weights: list[Axes]) -> dict[str, str]:
@@ -89,9 +145,14 @@ def lengths(weights: list[Axes]) -> dict[str, str]:
         more = [letter for letter in names_in(k) if letter != q]
         if is_unknown(q) and len(more) == 1 and k in (f"{q}+{more[0]}", f"{more[0]}+{q}"):
             return {str(q): "T", more[0]: "P"}
-    alone = [str(q) for q, k in pairs if q == k and is_unknown(q)]
+    alone = [str(q) for q, k in pairs if is_unknown(q) and (q == k or is_longer(k, q))]
     queries = {q for q, _ in pairs if is_unknown(q)}
     return {alone[0]: "T"} if len(alone) == len(queries) == 1 else {}
+
+
+def is_longer(axis: str | int, length: str | int) -> bool:
+    """Whether it is a length and a few more, as where some keys are learned."""
+    return any(str(axis) == f"{length}+{number}" for number in NUMBER.findall(str(axis)))
 
 
 def batches(weights: list[Axes]) -> dict[str, str]:
@@ -173,16 +234,15 @@ def is_integer(tensor: TensorMeta) -> bool:
     return tensor.dtype.startswith(INTEGERS)
 
 
-def is_first(trace: Trace, axes: AxesOf, letter: str, weights: list[Axes]) -> bool:
-    """Whether it is the first dim of all that the model is given; of a tensor of rank 3 or 1 that may be a length, as
-    may what attention has."""
-    if any(letter in names_in(axis) for each in weights for axis in each):
-        return False
-    having = [
-        found for found in (axes(*place) for place in given(trace)) if any(letter in names_in(axis) for axis in found)
-    ]
+def is_first(trace: Trace, axes: AxesOf, letter: str) -> bool:
+    """Whether it is the first dim of all that the model is given; of a tensor of rank 3 or 1 that may be a length."""
+    having = [found for found in (axes(*place) for place in given(trace)) if letter in letters_in(found)]
     is_told = any(len(found) not in (1, 3) for found in having)
     return is_told and all(found[0] == letter and len(found) != 3 for found in having)
+
+
+def letters_in(axes: Axes) -> set[str]:
+    return {letter for axis in axes for letter in names_in(axis)}
 
 
 def of_sizes(trace: Trace, axes: AxesOf, found: Mapping[str, str], declared: Mapping[str, int]) -> dict[str, str]:
@@ -191,15 +251,17 @@ def of_sizes(trace: Trace, axes: AxesOf, found: Mapping[str, str], declared: Map
     A letter of the model's own is another axis that has this size, if there is one that did not change.
     """
     left = [letter for letter in trace.sizes if is_unknown(letter) and letter not in found]
-    names: dict[str, str] = {}
-    for letter in left:
-        size = trace.sizes[letter]
-        alike = [name for name, its in declared.items() if its == size and name not in {*found.values(), *trace.sizes}]
-        if len(alike) == 1 == sum(trace.sizes[other] == size for other in left) and not (
-            alike[0] in f"{MODEL_AXES}L" and any(size in axes(*place) for place in tensors(trace, lambda _: True))
-        ):
-            names[letter] = alike[0]
-    return names
+    if not left or not declared:
+        return {}
+    constant = {axis for place in tensors(trace) for axis in axes(*place) if isinstance(axis, int)}
+    free = {
+        name: size
+        for name, size in declared.items()
+        if name not in {*found.values(), *trace.sizes} and not (name in f"{MODEL_AXES}L" and size in constant)
+    }
+    sizes = [trace.sizes[letter] for letter in left]
+    alike = {size: [name for name, its in free.items() if its == size] for size in sizes if sizes.count(size) == 1}
+    return {letter: alike[size][0] for letter, size in zip(left, sizes, strict=True) if len(alike.get(size, ())) == 1}
 
 
 def given(trace: Trace) -> Iterator[Place]:
@@ -214,9 +276,9 @@ def of_forward(trace: Trace, place: str) -> Iterator[Place]:
         yield from ((index, place, key, tensor) for key, tensor in found.items())
 
 
-def tensors(trace: Trace, wanted: Callable[[TensorMeta], bool]) -> Iterator[Place]:
-    """The wanted tensors, each with its place."""
+def tensors(trace: Trace) -> Iterator[Place]:
+    """Each tensor with its place."""
     for index, call in enumerate(trace.calls):
         for place in ("inputs", "outputs", "unmade"):
-            tensors: dict[str, TensorMeta] = getattr(call, place)
-            yield from ((index, place, key, tensor) for key, tensor in tensors.items() if wanted(tensor))
+            found: dict[str, TensorMeta] = getattr(call, place)
+            yield from ((index, place, key, tensor) for key, tensor in found.items())

@@ -80,7 +80,7 @@ CONFIGURED = ("hf",)
 def find(target: str, way: Way = AS_IT_IS) -> Place:
     """Where a target is; nothing is imported yet. `TargetError`, with what is near, if it is not there."""
     kind, colon, rest = target.partition(":")
-    if colon and rest and kind in KINDS:
+    if colon and kind in KINDS:
         return KINDS[kind](target, rest, way)
     refuse_changes(target, way)
     where, _, name = target.rpartition(":")
@@ -109,7 +109,7 @@ def record(request: Request) -> Trace:
         try:
             found = record_at(place, request, words)
         except Raised as raised:
-            first = first or raised
+            first = raised if first is None or place.is_told else first
             if place.instead is None:
                 raise explained(first, first.__cause__) from first.__cause__
             place = place.instead()
@@ -187,7 +187,9 @@ def record_at(place: Place, request: Request, words: Sequence[Word]) -> Trace:
             raised = failure(place, ready, kept, request.seed)
             raise (raised if place.instead is not None else explained(raised, error)) from error
         device = request.way.device
-        notes = (*recorded.notes, ABSENT.format(device=device)) if device and absent(device) else recorded.notes
+        notes = (*recorded.notes, *place.notes)
+        if device and absent(device):
+            notes = (*notes, ABSENT.format(device=device))
         return with_header(msgspec.structs.replace(recorded, notes=notes), place, ready, request.seed)
 
 
@@ -238,7 +240,8 @@ def sources(ready: Ready) -> list[Sourcing]:
 
 
 def failure(place: Place, ready: Ready, kept: Kept, seed: int) -> Raised:
-    raised = Raised(f"{place.target}: the forward of {kept.plain().model} raised this{ready.advice}")
+    advice = ready.guessed if place.guesses else ready.advice
+    raised = Raised(f"{place.target}: the forward of {kept.plain().model} raised this{advice}")
     raised.partial = lambda: with_header(kept.named(), place, ready, seed)
     return raised
 

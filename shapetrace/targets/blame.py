@@ -11,7 +11,7 @@ from traceback import FrameSummary, StackSummary, TracebackException
 from ..errors import ShapetraceError, TargetError
 from ..schema import Trace
 
-__all__ = ["Raised", "blame", "own_traceback"]
+__all__ = ["Raised", "blame", "hidden", "own_traceback", "posix"]
 
 OURS = Path(__file__).parent.parent
 IMPORTS = Path(importlib.__file__).parent

@@ -42,6 +42,9 @@ class Place(msgspec.Struct, frozen=True):
     weightless   whether it makes its models on fake tensors by itself, where that is wanted
     instead      gives what may be run if this cannot be
     note         what a reader must know of a trace of it; in it {reason} is why it was run instead of another
+    is_told      whether what it raises is told, rather than what was raised before it was run instead
+    notes        what else a reader must know, once it is built
+    guesses      whether its inputs are made by guessing, so that others may be given
     """
 
     target: str
@@ -51,6 +54,9 @@ class Place(msgspec.Struct, frozen=True):
     weightless: bool = False
     instead: Callable[[], Place] | None = None
     note: str = ""
+    is_told: bool = False
+    notes: dict[str, None] = msgspec.field(default_factory=dict)
+    guesses: bool = False
 
 
 @contextmanager

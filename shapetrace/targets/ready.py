@@ -19,7 +19,7 @@ from .devices import moved
 from .inputs import Spec, declare
 from .options import argument, bind, options, parameters, signature_of, sized, sizes
 from .place import AS_IT_IS, Place, Way
-from .tensors import example, first_line, inputs
+from .tensors import example, first_line, inputs, replaced, written
 
 __all__ = ["Ready", "load", "make"]
 
@@ -51,6 +51,18 @@ class Ready(msgspec.Struct, frozen=True):
         if self.args or self.kwargs or not takes:
             return "; shapetrace run … --output FILE.jsonl keeps what ran until then"
         return f"; it was given no input, {example(next(iter(takes.values())))} gives it one"
+
+    @property
+    def guessed(self) -> str:
+        """The same, where its inputs were made for it: they are at fault, rather than the model."""
+        given = [written(name, value) for name, value in self.kwargs.items() if isinstance(value, torch.Tensor)]
+        return "\n".join(
+            [
+                ", and it may be the inputs' fault, which were made for it:",
+                *(f"  --input '{text}'" for text in given),
+                "one that is given so is in the place of what is made; --output FILE.jsonl keeps what ran until then",
+            ]
+        )
 
 
 def load(place: Place, seed: int) -> tuple[Callable[..., Any], Signature]:
@@ -93,6 +105,8 @@ def make(
             model = weightless(model, mode)
         if not args and not kwargs:
             args, kwargs = inputs(model, specs, letters)
+        elif specs and place.guesses:
+            args, kwargs = replaced(model, args, kwargs, specs, letters)
         elif specs:
             raise TargetError(f"{place.target} makes its own inputs; --input is for what gives a model alone")
         return moved(model, tuple(args), dict(kwargs), way.device)

@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from inspect import Parameter, Signature
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,7 @@ from .inputs import INTEGERS, Spec, highest, shape
 from .options import join, parameters, signature_of
 from .place import hint
 
-__all__ = ["example", "first_line", "inputs"]
+__all__ = ["example", "first_line", "inputs", "replaced", "written"]
 
 IDS = 10
 """Integers are drawn below this where neither their spec nor an embedding sets a limit."""
@@ -33,6 +34,34 @@ def inputs(
     made = [(spec.name, draw(spec, sizes, model)) for spec, sizes in zip(specs, shapes, strict=True)]
     kwargs = {name: tensor for name, tensor in made if name is not None}
     return [tensor for name, tensor in made if name is None], kwargs
+
+
+def replaced(
+    model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], specs: Sequence[Spec], letters: Mapping[str, int]
+) -> tuple[Sequence[Any], dict[str, Any]]:
+    """What a model was to be given, with the tensors of `specs` in the place of others, or beside them.
+
+    Those without a name come in the place of what is given by position.
+    """
+    given = {**kwargs, **{spec.name: None for spec in specs if spec.name is not None}}
+    positional = [spec for spec in specs if spec.name is None]
+    whole = signature_of(model.forward)
+    named = [each for each in whole.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+    signature = whole.replace(parameters=named)  # what takes anything would take what is mistyped as well
+    if wrong := misfit([*[None] * max(len(args), len(positional)), *given], signature):
+        what, *then = wrong
+        raise InputError("\n".join([f"{type(model).__name__} {what}", shown(model, signature), *then]))
+    made = {spec: draw(spec, shape(spec, letters), model) for spec in specs}
+    own = [made[spec] for spec in positional]
+    return [*own, *args[len(own) :]], {
+        **kwargs,
+        **{spec.name: tensor for spec, tensor in made.items() if spec.name is not None},
+    }
+
+
+def written(name: str, tensor: Tensor) -> str:
+    """A tensor as a spec says it."""
+    return f"{name}: {str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
 
 
 def misfit(given: Sequence[str | None], signature: Signature) -> list[str]:

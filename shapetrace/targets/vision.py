@@ -81,6 +81,7 @@ def find(target: str, name: str, way: Way, library: Library, reason: bool = Fals
         partial(builder, target, name, way, library, is_real),
         registered=True,
         weightless=True,
+        guesses=True,
         instead=None if is_real or way.weightless or way.device else partial(find, target, name, way, library, True),
         note="{reason}; this run is not weightless" if reason else "",
     )
@@ -90,16 +91,26 @@ def builder(target: str, name: str, way: Way, library: Library, is_real: bool) -
     import torch
 
     from ..capture.weightless import Weightless, built
+    from .refusals import refused
 
     with blame(f"{target}: {library.name} raised this while it was imported"):
         known = library.names()
     if name not in known:
+        if not name:
+            raise TargetError(f"{target} names no model: it is {library.name}:NAME{hint(name, known, 'there is')}")
         raise TargetError(f"{target}: {library.name} has no model {name!r}{hint(name, known)}")
     mode = None if is_real else Weightless()
     changes = dict(change(text) for text in way.changes)
 
     def build(B: int = 2, **options: Any) -> object:
-        model = built(lambda: library.make(name, **changes, **options), mode).eval()
+        given = {**changes, **options}
+        words = ", ".join(f"{key}={value!r}" for key, value in given.items())
+        with refused(
+            f"{target}: {library.name} cannot build {name}({words})",
+            "--B is the batch; all else, --NAME VALUE or --set NAME=VALUE, is given to what builds it",
+            given.items(),
+        ):
+            model = built(lambda: library.make(name, **given), mode).eval()
         images = [torch.randn(B, *sizes) for sizes in library.images(name, model)]
         is_list = ".detection" in type(model).__module__
         return model, ([list(image) for image in images] if is_list else images)

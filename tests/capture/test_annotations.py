@@ -7,11 +7,11 @@ from typing import Annotated
 
 import pytest
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 import shapetrace
-from shapetrace.capture.annotations import annotated_axes
+from shapetrace.capture.annotations import annotated, fitting
 
 
 class Net(nn.Module):
@@ -31,34 +31,38 @@ def first(trace: shapetrace.Trace) -> list[tuple[str | int, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("annotation", "rank", "axes"),
+    ("annotation", "shape", "axes"),
     [
-        (Float[Tensor, "B T C"], 3, ("B", "T", "C")),
-        (Float[Tensor, "B T C"], 2, (None, None)),
-        (Float[Tensor, "B 3 T=4 #C _ T+1 _x"], 7, ("B", None, "T", "C", None, None, None)),
-        (Float[Tensor, "... T C"], 4, (None, None, "T", "C")),
-        (Float[Tensor, "B *rest C"], 2, ("B", "C")),
-        (Float[Tensor, "B *rest C"], 1, (None,)),
-        (Float[Tensor, ""], 0, ()),
-        (Float[Tensor, "B T"] | None, 2, ("B", "T")),
-        (Annotated[Float[Tensor, "B T"], "ids"], 2, ("B", "T")),
+        (Float[Tensor, "B T C"], (2, 4, 8), ("B", "T", "C")),
+        (Float[Tensor, "B T C"], (2, 4), (None, None)),
+        (Float[Tensor, "B 3 T=4 #C _ T+1 _x"], (2, 3, 4, 8, 1, 5, 6), ("B", None, "T", "C", None, None, None)),
+        (Float[Tensor, "B #T C"], (2, 1, 8), ("B", None, "C")),
+        (Float[Tensor, "... T C"], (2, 3, 4, 8), (None, None, "T", "C")),
+        (Float[Tensor, "B *rest C"], (2, 8), ("B", "C")),
+        (Float[Tensor, "B *#rest C"], (2, 1, 8), ("B", None, "C")),
+        (Float[Tensor, "B *rest C"], (2,), (None,)),
+        (Float[Tensor, ""], (), ()),
+        (Float[Tensor, "B T"] | None, (2, 4), ("B", "T")),
+        (Annotated[Float[Tensor, "B T"], "ids"], (2, 4), ("B", "T")),
+        (Float[Tensor, "B C"] | Float[Tensor, "B T C"], (2, 4, 8), ("B", "T", "C")),
+        (Int[Tensor, "B T"] | Float[Tensor, "B C"], (2, 8), ("B", "C")),
     ],
 )
 def test_an_annotation_names_dims_of_the_rank_that_it_is_for(
-    annotation: object, rank: int, axes: tuple[str | None, ...]
+    annotation: object, shape: tuple[int, ...], axes: tuple[str | None, ...]
 ) -> None:
     def forward(x: object) -> None: ...
 
     forward.__annotations__ = {"x": annotation}
-    assert annotated_axes(forward)["x"](rank) == axes
+    assert fitting(annotated(forward)["x"], shape, "float32")[0] == axes
 
 
 def test_other_annotations_name_none_and_those_that_fail_neither() -> None:
     def forward(x: Tensor, y: int, z: "missing.name[" = 0) -> None: ...
 
-    assert annotated_axes(forward) == {}
-    assert annotated_axes(print) == {}
-    assert annotated_axes(3) == {}
+    assert annotated(forward) == {}
+    assert annotated(print) == {}
+    assert annotated(3) == {}
 
 
 def test_the_names_of_the_author_stand_on_every_tensor() -> None:
@@ -72,3 +76,86 @@ def test_what_runs_and_is_not_as_declared_is_said() -> None:
     trace = shapetrace.trace(Net(), torch.zeros(2, 4, 8), torch.ones(1, dtype=torch.long))
     assert "axes: y is declared with batch=1, but batch is 2 elsewhere" in trace.notes
     assert first(shapetrace.trace(Net(), torch.zeros(4, 8)))[0] == ("B", 8)
+
+
+class Typed(nn.Module):
+    """What it says of its inputs, one after the other."""
+
+    def __init__(self, *annotations: object) -> None:
+        super().__init__()
+
+        def forward(x: Tensor, y: Tensor | None = None) -> Tensor:
+            return x * 2
+
+        forward.__annotations__ = dict(zip("xy", annotations, strict=False))
+        self.forward = forward
+
+
+X = torch.zeros(2, 4, 8)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "x", "note"),
+    [
+        (Float[Tensor, "B T C"], X.long(), "Float[Tensor, 'B T C'], but is int64[2, 4, 8]"),
+        (Float[Tensor, "B T C"], X[0], "Float[Tensor, 'B T C'], but is float32[4, 8]"),
+        (Float[Tensor, "... T C D"], X[0], "Float[Tensor, '... T C D'], but is float32[4, 8]"),
+        (Float[Tensor, "B 5 C"], X, "Float[Tensor, 'B 5 C'], but is float32[2, 4, 8]"),
+        (Float[Tensor, "B T=5 C"], X, "Float[Tensor, 'B T=5 C'], but is float32[2, 4, 8]"),
+        (
+            Float[Tensor, "B C"] | Int[Tensor, "B T"],
+            X,
+            "Float[Tensor, 'B C'] | Int[Tensor, 'B T'], but is float32[2, 4, 8]",
+        ),
+    ],
+)
+def test_what_is_given_and_is_not_as_declared_is_said_once(annotation: object, x: Tensor, note: str) -> None:
+    trace = shapetrace.trace(Typed(annotation), x)
+    assert [said for said in trace.notes if "declared" in said] == [f"axes: x is declared as {note}"]
+    assert trace.calls[0].outputs[""].shape == x.shape
+
+
+@pytest.mark.parametrize(
+    ("annotation", "x"),
+    [
+        (Float[Tensor, "B T C"], X.half()),
+        (Shaped[Tensor, "B T C"], X.bool()),
+        (Float[Tensor, "*batch C"], X),
+        (Float[Tensor, "B 4 _"], X),
+        (Float[Tensor, "B #5 C"], X[:, :1]),
+        (Float[Tensor, "B T 2*T"], X),
+        (Int[Tensor, "B T"] | Float[Tensor, "B T C"], X),
+        ("Float[Tensor, 'B T C']", X),
+    ],
+)
+def test_of_what_is_as_declared_nothing_is_said(annotation: object, x: Tensor) -> None:
+    assert [note for note in shapetrace.trace(Typed(annotation), x).notes if "declared" in note] == []
+
+
+def test_a_name_of_the_author_is_that_of_all_that_follows_from_it() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(8, 24)
+
+        def forward(self, x: Float[Tensor, "batch time dim"]) -> Tensor:
+            q, k, v = self.linear(x).chunk(3, -1)
+            return (q + k + v).flatten(0, 1)
+
+    trace = shapetrace.trace(Net(), X)
+    assert first(trace) == [("batch", "time", "dim"), ("batch·time", 8)]
+    assert trace.calls[1].inputs["input"].axes == ("batch", "time", "dim")
+
+
+def test_names_of_the_author_stand_where_the_model_runs_at_no_other_sizes() -> None:
+    class Net(nn.Module):
+        def forward(self, x: Float[Tensor, "batch time dim"]) -> Tensor:
+            if x.shape != X.shape:
+                raise ValueError("no other sizes")
+            return x.flatten(0, 1) * 2
+
+    trace = shapetrace.trace(Net(), X)
+    assert first(trace) == [("batch", "time", "dim"), ("batch·time", "dim")]
+    assert trace.notes == (
+        "axes are named only as declared: the model does not run at other sizes (ValueError: no other sizes)",
+    )  # fmt: skip

@@ -36,6 +36,8 @@ def test_dims_of_one_size_at_one_place_change_together_and_then_those_of_one_siz
 def test_a_mask_of_floats_is_as_long_as_the_ids_on_both_sides() -> None:
     both = held(ids=IDS, mask=torch.zeros(2, 1, 4, 4))
     assert list(guesses(both))[2] == {"?0": [(0, 0), (1, 0)], "?1": [(0, 1), (1, 2), (1, 3)]}
+    both = held(ids=IDS, mask=torch.zeros(2, 4))
+    assert {"?0": [(0, 0), (1, 0)], "?1": [(0, 1), (1, 1)]} in list(guesses(both))[:3]
 
 
 def test_at_last_only_the_first_dim_is_free() -> None:
@@ -61,12 +63,25 @@ def test_a_length_that_two_tensors_have_may_be_two_lengths() -> None:
     both = held(input_ids=IDS, decoder_input_ids=IDS)
     groups = next(guesses(both))
     assert groups == {"?0": [(0, 0), (1, 0)], "?1": [(0, 1), (1, 1)]}
-    assert list(splits(both, groups)) == [
+    meeting = {frozenset({"input_ids", "decoder_input_ids"})}
+    assert list(splits(both, groups, "?0", meeting)) == [
         {"?0": [(1, 0)], "?1": [(0, 1), (1, 1)], "?2": [(0, 0)]},
         {"?0": [(0, 0)], "?1": [(0, 1), (1, 1)], "?2": [(1, 0)]},
+    ]
+    assert list(splits(both, groups, "?1", meeting)) == [
         {"?1": [(1, 1)], "?0": [(0, 0), (1, 0)], "?2": [(0, 1)]},
         {"?1": [(0, 1)], "?0": [(0, 0), (1, 0)], "?2": [(1, 1)]},
     ]
+    assert list(splits(both, groups, "?1", set())) == []
+
+
+def test_of_one_tensor_with_equal_dims_the_first_may_be_another_than_the_others() -> None:
+    both = held(x=torch.zeros(4, 4, 8), mask=torch.zeros(4, 4))
+    groups = {"?0": [(0, 0), (0, 1), (1, 0), (1, 1)]}
+    halves = [tuple(map(tuple, (parts["?0"], parts["?1"]))) for parts in splits(both, groups, "?0", set())]
+    assert halves[0] == (((0, 0),), ((0, 1), (1, 0), (1, 1)))
+    assert (((0, 0), (1, 0)), ((0, 1), (1, 1))) in halves
+    assert len(halves) == len(set(halves)) == 2**3 - 1
 
 
 def test_sound_that_is_so_many_times_as_long_as_its_tokens_changes_with_them() -> None:
@@ -83,3 +98,18 @@ def test_sound_that_is_so_many_times_as_long_as_its_tokens_changes_with_them() -
     trace = shapetrace.trace(Heard(), IDS.repeat(1, 2)[:, :7], torch.zeros(2, 3, 28))
     assert trace.calls[0].inputs["sound"].axes == ("B", 3, "4·T")
     assert trace.calls[0].outputs[""].axes == ("B·T", 6)
+
+
+def test_a_mask_stays_with_what_it_follows_also_where_the_model_makes_nothing_of_it() -> None:
+    class Crossed(nn.Module):
+        def forward(
+            self, x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor, other: torch.Tensor
+        ) -> torch.Tensor:
+            scores = x @ source.mT
+            if not other.all():
+                scores = scores.masked_fill(~other[:, None], -9)
+            return scores.softmax(-1) @ source
+
+    x, mask = torch.randn(2, 4, 8), torch.ones(2, 4, dtype=torch.bool)
+    call = shapetrace.trace(Crossed(), x, mask, x.clone(), mask.clone()).calls[0]
+    assert [tensor.axes for tensor in call.inputs.values()] == [("B", "T", 8), ("B", "T"), ("B", "S", 8), ("B", "S")]

@@ -77,8 +77,8 @@ def runs(run: Callable[..., object], times: int = 100) -> set[Destination]:
     return set(lookout.seen)
 
 
-def to(names: dict[str, str] | str, returned: str | None = None) -> Destination:
-    return Destination(tuple({"": names}.items() if isinstance(names, str) else names.items()), returned)
+def to(names: dict[str, str] | str, returned: str | None = None, *, is_held: bool = False) -> Destination:
+    return Destination(tuple({"": names}.items() if isinstance(names, str) else names.items()), returned, is_held)
 
 
 NOWHERE = to({})
@@ -172,7 +172,27 @@ RETURNED = {
     "return f(), g()": NOWHERE,
     "return [f()]": NOWHERE,
     "return f(1) + 1": NOWHERE,
-    "x = f()\nreturn x": to("x"),
+}
+
+HELD = {
+    "x = f()\nreturn x": to("x", is_held=True),
+    "x: int = f()\nreturn x": to("x", is_held=True),
+    "x = f()\nif not d:\n    x = g()\nreturn x": to("x", is_held=True),
+    "x = f()\nif not d:\n    return g()\nelse:\n    return x": to("x", is_held=True),
+    "for _ in d:\n    x = f()\nreturn x": to("x", is_held=True),
+    "x = f()\nfor i in d:\n    g(x)\n    if i == 7:\n        return x": to("x", is_held=True),
+    "with nullcontext():\n    x = f()\nreturn x": to("x", is_held=True),
+    "x = f()\ntry:\n    raise KeyError\nexcept KeyError:\n    return x": to("x", is_held=True),
+    "x = f()\ntry:\n    raise KeyError\nexcept KeyError:\n    x = g()\nreturn x": to("x"),
+    "x = f()\nx = g()\nreturn x": to("x"),
+    "x = f()\ndel x\nx = g()\nreturn x": to("x"),
+    "x = f()\nif d:\n    x = g()\nelse:\n    x = g(1)\nreturn x": to("x"),
+    "x = f()\nreturn g(x)": to("x"),
+    "x = f()\nreturn x, x": to("x"),
+    "x = f()\ny = x\nreturn y": to("x"),
+    "x, y = f(1, 2)\nreturn x": to({"0": "x", "1": "y"}),
+    "box.x = f()\nx = g()\nreturn x": to("x"),
+    "x = f()\nif not d:\n    raise KeyError(x)\nx = g()\nreturn x": to("x"),
 }
 
 NAMELESS = [
@@ -268,7 +288,7 @@ LONG = {
 ALL = {
     **dict.fromkeys(NAMED_X, to("x")),
     **dict.fromkeys(NAMELESS, NOWHERE),
-    **{**PARTS, **RETURNED, **OPERATORS, **CALLED_BY_C, **LONG},
+    **{**PARTS, **RETURNED, **HELD, **OPERATORS, **CALLED_BY_C, **LONG},
 }
 
 
@@ -288,6 +308,13 @@ def test_the_parts_of_a_result_are_named_by_their_keys(source: str, expected: De
 
 @each(RETURNED)
 def test_a_result_that_goes_straight_to_the_callers_caller_is_returned(source: str, expected: Destination) -> None:
+    assert runs(function(source)) == {expected}
+
+
+@each(HELD)
+def test_a_variable_holds_a_result_for_the_caller_if_some_way_leads_on_to_where_it_is_returned(
+    source: str, expected: Destination
+) -> None:
     assert runs(function(source)) == {expected}
 
 

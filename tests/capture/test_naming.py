@@ -58,12 +58,14 @@ def leave(x: Tensor) -> Tensor:
         (
             Function(refuse),
             (torch.zeros(2, 4),),
-            "axes are not named: the model does not run at other sizes (ValueError: two rows of four, and)",
+            "axes are not named: the model does not run at other sizes (ValueError: two rows of four, and); "
+            "axes='B=… T=…' names what has these sizes",
         ),
         (
             Function(leave),
             (torch.zeros(2, 4),),
-            "axes are not named: the model does not run at other sizes (SystemExit: 3)",
+            "axes are not named: the model does not run at other sizes (SystemExit: 3); "
+            "axes='B=… T=…' names what has these sizes",
         ),
         (
             Function(lambda x: x.to_dense()),
@@ -73,7 +75,7 @@ def leave(x: Tensor) -> Tensor:
         (
             Function(lambda x, _: x + 1),
             (torch.zeros(2, 4), threading.Lock()),
-            "axes are not named: its arguments cannot be copied: TypeError",
+            "axes are not named: its arguments cannot be copied: TypeError; axes='B=… T=…' names what has these sizes",
         ),
         (
             Function(lambda: torch.zeros(2)),
@@ -102,7 +104,8 @@ def test_a_model_that_runs_in_several_processes_is_not_run_again_in_one_of_them(
     finally:
         torch.distributed.destroy_process_group()
     assert trace.notes == (
-        "axes are not named: the model runs in several processes, which would have to run again together",
+        "axes are not named: the model runs in several processes, which would have to run again together; "
+        "axes='B=… T=…' names what has these sizes",
     )  # fmt: skip
 
 
@@ -111,7 +114,8 @@ def test_a_model_that_cannot_be_copied_is_traced_as_ever() -> None:
     model.numbers = (number for number in (1, 2))
     trace = shapetrace.trace(model, torch.zeros(2, 4))
     assert trace.notes == (
-        "axes are not named: the model does not run at other sizes (TypeError: cannot pickle 'generator' object)",
+        "axes are not named: the model does not run at other sizes (TypeError: cannot pickle 'generator' object); "
+        "axes='B=… T=…' names what has these sizes",
     )
     assert next(model.numbers) == 1
 

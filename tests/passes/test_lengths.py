@@ -49,6 +49,21 @@ def one_attends(table: nn.Module, history: Tensor, one: Tensor) -> Tensor:
     return weighted(table(history), table(one))
 
 
+def batch_second(q: nn.Module, x: Tensor, *memory: Tensor) -> Tensor:
+    """Weights [T, T, B, H], or with what is kept of before [T, P+T, B, H]."""
+    q, k = (q(row).unflatten(-1, (2, 4)) for row in (x, torch.cat([*memory, x])))
+    weights = torch.einsum("ibnd,jbnd->ijbn", q, k).softmax(1)
+    return torch.einsum("ijbn,jbnd->ibnd", weights, k).flatten(2)
+
+
+def masked(q: nn.Module, x: Tensor, mask: Tensor) -> Tensor:
+    return (q(x) @ x.mT + mask).softmax(-1) @ x
+
+
+def crossed(x: Tensor, source: Tensor) -> Tensor:
+    return (x @ source.mT).softmax(-1) @ source
+
+
 X = torch.zeros(4, 2, 8)
 """Four of something, two of something else, of width 8."""
 
@@ -117,7 +132,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...], list[tuple[str 
         [(8, 8)],
     ),
     "ids and a mask of floats": (
-        lambda: embedded(lambda e, x, mask: mask[:, 0] @ e(x)),
+        lambda: embedded(lambda e, x, mask: (e(x) @ e(x).mT + mask[:, 0]).relu()),
         (ids(2, 4), torch.ones(2, 1, 4, 4)),
         [("B", "T"), ("B", 1, "T", "T")],
     ),
@@ -131,6 +146,52 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...], list[tuple[str 
         (torch.zeros(3, 5, 8), torch.zeros(3, 8)),
         [(3, 5, 8), (3, 8)],
     ),
+    "attention of batches that come second": (lambda: Model(batch_second, nn.Linear(8, 8)), (X,), [("T", "B", "C")]),
+    "ids that come length first, as their attention tells": (
+        lambda: embedded(lambda e, q, x: batch_second(q, e(x)), nn.Linear(8, 8)),
+        (ids(4, 2),),
+        [("T", "B")],
+    ),
+    "batches that come second, and as long a past": (
+        lambda: Model(batch_second, nn.Linear(8, 8)),
+        (X, X.clone()),
+        [("T", "B", "C"), ("P", "B", "C")],
+    ),
+    "a source of the same length, without a projection": (
+        lambda: Model(crossed),
+        (torch.zeros(2, 4, 8), torch.zeros(2, 4, 8)),
+        [("B", "T", 8), ("B", "S", 8)],
+    ),
+    "a source as long as the batch is large": (
+        lambda: Model(F.scaled_dot_product_attention),
+        (torch.zeros(4, 4, 8), *[torch.zeros(4, 4, 8)] * 2),
+        [("B", "T", 8), ("B", "S", 8), ("B", "S", 8)],
+    ),
+    "ids that look each other up, of the same length": (
+        lambda: embedded(lambda e, x, y: crossed(e(x), e(y))),
+        (ids(2, 4), ids(2, 4)),
+        [("B", "T"), ("B", "S")],
+    ),
+    "two sequences one after the other, of the same length": (
+        lambda: embedded(lambda e, x, y: torch.cat([e(x), e(y)], 1)),
+        (ids(2, 4), ids(2, 4)),
+        [(2, 4), (2, 4)],
+    ),
+    "pairs, each of two sequences alone": (
+        lambda: embedded(lambda e, x, y: e(x).mean(1) @ e(y).mean(1).T),
+        (ids(2, 4), ids(2, 4)),
+        [("B", "T"), ("B", "T")],
+    ),
+    "a mask of floats, as long as the batch is large": (
+        lambda: Model(masked, nn.Linear(8, 8)),
+        (torch.zeros(4, 4, 8), torch.zeros(4, 4)),
+        [("B", "T", 8), ("T", "T")],
+    ),
+    "ids and a mask of floats for each": (
+        lambda: embedded(lambda e, x, mask: e(x) * mask[..., None]),
+        (ids(2, 4), torch.ones(2, 4)),
+        [("B", "T"), ("B", "T")],
+    ),
     "one number": (lambda: Model(lambda x: x + 1), (torch.zeros(()),), [()]),
 }  # fmt: skip
 
@@ -140,6 +201,11 @@ def test_batch_and_length_are_told_by_what_is_done_with_them(
     make: Callable[[], nn.Module], args: tuple[Any, ...], expected: list[tuple[str | int, ...]]
 ) -> None:
     assert axes(make().eval(), *args) == expected
+
+
+def test_what_is_given_twice_is_two_lengths_where_one_attends_to_the_other() -> None:
+    x = torch.zeros(2, 4, 8)
+    assert axes(nn.Transformer(8, 2, 1, 1, 16, batch_first=True).eval(), x, x) == [("B", "S", "C"), ("B", "T", "C")]
 
 
 def test_where_nothing_tells_the_header_says_which_axes_and_what_would_help() -> None:

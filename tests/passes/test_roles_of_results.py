@@ -56,7 +56,7 @@ def test_without_a_loss_logits_are_as_wide_as_the_table_is_long_or_one_less() ->
 
         def __init__(self, *blocks: nn.Module) -> None:
             super().__init__(*blocks)
-            self.head, self.other = nn.Linear(8, 8), nn.Linear(8, 7)
+            self.table, self.head, self.other = nn.Embedding(11, 8), nn.Linear(8, 10), nn.Linear(8, 9)
 
         def forward(self, ids: Tensor) -> tuple[Tensor, Tensor]:
             last = self.norm(self.blocks[0](self.table(ids)))

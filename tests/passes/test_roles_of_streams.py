@@ -7,47 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tests.passes.parts import HEADS, IDS, Block, Einsum, Gated, Language, Scan, X, counts, kinds, said, traced
-
-
-class Mixture(nn.Module):
-    """One of three experts for each token."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.router = nn.Linear(8, 3)
-        self.experts = nn.ModuleList(nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8)) for _ in range(3))
-
-    def forward(self, x: Tensor) -> Tensor:
-        weight, choice = self.router(x).softmax(-1).topk(1)
-        mixed = torch.zeros_like(x)
-        for index, expert in enumerate(self.experts):
-            mixed = mixed + expert(x) * (choice == index) * weight
-        return mixed
-
-
-def test_a_gated_feed_forward_is_one() -> None:
-    trace = traced(Block(Gated()), X)
-    assert [line for line in said(trace) if "feed_forward" in line] == [
-        "> feed_forward.x: x",
-        "feed_forward.hidden: ffn_hidden",
-        "feed_forward.down: ffn_out",
-    ]
-    assert kinds(trace) == [
-        "Block: pre-LN block",
-        "attention: self-attention",
-        "feed_forward: feed-forward",
-    ]
-
-
-def test_a_mixture_of_experts_is_one_feed_forward_and_its_router_no_attention() -> None:
-    trace = traced(Block(Mixture()), X)
-    assert [line for line in said(trace) if "feed_forward" in line] == [
-        "> feed_forward.x: x",
-        "feed_forward.mixed: ffn_out",
-    ]
-    assert kinds(trace)[-1] == "feed_forward: feed-forward"
-    assert counts(trace) == dict.fromkeys(HEADS, 1)
+from tests.passes.parts import IDS, Block, Einsum, Gated, Language, Scan, X, kinds, said, traced
 
 
 def test_a_norm_in_the_stream_makes_no_stream_of_the_norms_after_it() -> None:
@@ -308,57 +268,3 @@ def test_a_norm_of_the_branch_alone_is_res_post_norm() -> None:
     trace = traced(Renormed(Gated()), X)
     assert kinds(trace)[0] == "Renormed: res-post-norm block"
     assert [line for line in said(trace) if "norm" in line] == ["norm_1: norm", "norm_2: norm"]
-
-
-class Curved(nn.Module):
-    """An activation written by hand, with a threshold."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.up, self.down, self.rate = nn.Linear(8, 16), nn.Linear(16, 8), nn.Parameter(torch.ones(1))
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.up(x)
-        hidden = torch.where(x > 0, x * x, torch.expm1(x.clamp(max=0)) * self.rate)
-        return self.down(hidden)
-
-
-class TwoChoices(Mixture):
-    """The largest of what the router says, and then the largest of the others."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        scores = self.router(x)
-        first = scores.max(-1, keepdim=True)
-        second = scores.scatter(-1, first.indices, -torch.inf).max(-1, keepdim=True)
-        mixed = torch.zeros_like(x)
-        for index, expert in enumerate(self.experts):
-            chosen = (first.indices == index) | (second.indices == index)
-            mixed = mixed + expert(x) * chosen
-        return mixed
-
-
-@pytest.mark.parametrize(
-    ("feed_forward", "roles"),
-    [
-        (Curved, ["> feed_forward.x: x", "feed_forward.hidden: ffn_hidden", "feed_forward.down: ffn_out"]),
-        (TwoChoices, ["> feed_forward.x: x", "feed_forward.mixed: ffn_out"]),
-    ],
-)
-def test_a_feed_forward_is_one_whatever_its_activation_or_its_router(
-    feed_forward: type[nn.Module], roles: list[str]
-) -> None:
-    trace = traced(Block(feed_forward()), X)
-    assert [line for line in said(trace) if "feed_forward" in line] == roles
-    assert kinds(trace)[-1] == "feed_forward: feed-forward"
-
-
-def test_a_scale_by_weights_is_no_gate() -> None:
-    class Linear(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.up, self.down, self.scale = nn.Linear(8, 16), nn.Linear(16, 8), nn.Parameter(torch.ones(16))
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.down(self.up(x) * self.scale)
-
-    assert "feed_forward: feed-forward" not in kinds(traced(Block(Linear()), X))

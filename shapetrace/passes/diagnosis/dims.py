@@ -11,7 +11,7 @@ OUT = r"Dimension out of range \(expected to be in range of \[(-?\d+), (-?\d+)\]
 
 
 def out_of_range(fault: Fault) -> str | None:
-    found, x = fault.numbers(OUT), fault.tensor("0", "input")
+    found, x = fault.numbers(OUT), fault.tensor("0", "input", "0[0]", "tensors[0]")
     if found is None or x is None:
         return None
     low, high, got = found

@@ -8,7 +8,7 @@ from ...schema import TensorMeta
 from ..expressions import plain_name
 from .fault import Fault
 
-__all__ = ["embedded", "index_mask", "indexed", "one_hot", "reached", "selected", "too_many"]
+__all__ = ["embedded", "index_mask", "indexed", "one_hot", "past", "picked", "reached", "selected", "too_many"]
 
 OUT = r"index (-?\d+) is out of bounds for dimension (\d+) with size (\d+)"
 
@@ -95,14 +95,22 @@ def index_mask(fault: Fault) -> str | None:
 
 def selected(fault: Fault) -> str | None:
     """`gather` and its like, whose index has as many dims as what it picks from."""
-    x, index = fault.tensor("0"), fault.tensor("2", "index")
-    if x is None or index is None or "ndex tensor must have the same number of dimensions" not in fault.text:
+    x, index, source = fault.tensor("0"), fault.tensor("2", "index"), fault.tensor("3", "src", "source")
+    if fault.name == "take_along_dim":
+        index = fault.tensor("1", "indices")
+    elif not fault.name.startswith(("gather", "scatter", "index_")):
+        return None
+    if x is None or index is None or "ame number of dimensions" not in fault.text:
+        return None
+    what = "picks from" if source is None else "puts in"
+    x = x if source is None or len(x.shape) != len(index.shape) else source
+    if len(x.shape) == len(index.shape):
         return None
     said = (
-        f"{fault.name} wants an index of as many dims as what it picks from: {x} has {len(x.shape)}, "
+        f"{fault.name} wants an index of as many dims as what it {what}: {x} has {len(x.shape)}, "
         f"{index} has {len(index.shape)}"
     )
-    count, dim = len(index.shape), fault.whole(1, "dim")
+    count, dim = len(index.shape), fault.whole(2 if fault.name == "take_along_dim" else 1, "dim")
     if dim == count and count + 1 == len(x.shape):
         return f"{said}; {index.code}.unsqueeze(-1) has one more"
     if fault.name == "gather" and dim == count and index.shape == x.shape[:dim]:
@@ -125,6 +133,34 @@ def reached(fault: Fault) -> str | None:
                 f"dim {at} of {index} met {x.dim(at)} of {x}"
             )
     return None
+
+
+def picked(fault: Fault) -> str | None:
+    """`index_select` takes a list of numbers, all of them of rows that are there."""
+    x, dim, index = fault.tensor("0", "input"), fault.whole(1, "dim"), fault.tensor("2", "index")
+    if fault.name != "index_select" or x is None or dim is None or index is None:
+        return None
+    if len(index.shape) > 1:
+        return f"index_select takes one list of numbers for all, and {index} has {len(index.shape)} dims: see gather"
+    if not -len(x.shape) <= dim < len(x.shape) or "out of" not in fault.text:
+        return None
+    return f"{index} holds a number that is not in dim {dim} of {x}: {x.dim(dim)}, which has 0 to {x.shape[dim] - 1}"
+
+
+def past(fault: Fault) -> str | None:
+    """`select` and `narrow` past the end of a dim."""
+    x, dim, start = fault.tensor("0", "input"), fault.whole(1, "dim"), fault.whole(2, "start", "index")
+    if fault.name not in ("select", "narrow") or x is None or dim is None or start is None:
+        return None
+    if not -len(x.shape) <= dim < len(x.shape):
+        return None
+    size, length = x.shape[dim], fault.whole(3, "length", default=1) if fault.name == "narrow" else 1
+    if length is None or start < -size or (start if start >= 0 else start + size) + length <= size:
+        return None
+    there = f"dim {dim} of {x}: {x.dim(dim)}, which has 0 to {size - 1}"
+    if fault.name == "select":
+        return f"index {start} is past {there}"
+    return f"narrow takes {length} from {start} on, which is past {there}"
 
 
 def one_hot(fault: Fault) -> str | None:

@@ -5,29 +5,36 @@ from __future__ import annotations
 from .fault import Fault, Given
 from .slices import cut
 
-__all__ = ["joined", "split", "stacked"]
+__all__ = ["interleaved", "joined", "split", "stacked"]
 
 CAT = frozenset({"cat", "concat", "concatenate"})
+ALONG = {"vstack": 0, "row_stack": 0, "hstack": 1, "dstack": 2, "column_stack": 1}
+"""Others that join, and along which dim; tensors with fewer dims they give more."""
 STACK = frozenset({"stack"})
 
 
 def joined(fault: Fault) -> str | None:
     """`cat` wants all dims equal but the one that it joins along."""
     given, dim = fault.tensors("0") or fault.tensors("tensors"), fault.whole(1, "dim", default=0)
-    if fault.name not in CAT or len(given) < 2 or dim is None:
+    if fault.name in ALONG and all(len(each.shape) > ALONG[fault.name] for each in given):
+        dim = ALONG[fault.name]
+    elif fault.name not in CAT:
+        return None
+    if len(given) < 2 or dim is None:
         return None
     first = given[0]
     for other in given[1:]:
         if len(other.shape) != len(first.shape):
             few, many = sorted((first, other), key=lambda given: len(given.shape))
             grown = repeated(few, many, dim)
-            said = f"cat joins tensors of as many dims: {first} has {len(first.shape)}, {other} has {len(other.shape)}"
-            return f"{said}{grown}"
+            said = f"{first} has {len(first.shape)}, {other} has {len(other.shape)}"
+            return f"{fault.name} joins tensors of as many dims: {said}{grown}"
         along = dim % len(first.shape) if first.shape else 0
         for at, (one, size) in enumerate(zip(first.shape, other.shape, strict=True)):
             if at != along and one != size:
+                along_dim = "" if fault.name in ALONG else f" along dim {dim}"
                 said = (
-                    f"cat along dim {dim} wants all other dims equal: dim {at} is {first.dim(at)} in {first} "
+                    f"{fault.name}{along_dim} wants all other dims equal: dim {at} is {first.dim(at)} in {first} "
                     f"and {other.dim(at)} in {other}"
                 )
                 grown = repeated(first, other, dim) or repeated(other, first, dim) or cut_short(fault, first, other)
@@ -77,6 +84,16 @@ def stacked(fault: Fault) -> str | None:
                     return f"{said}; cat(…, 0) joins such, torch.nn.utils.rnn.pad_sequence pads the shorter"
                 return f"{said}; cat(…, {at}) joins such, or pad the shorter"
     return None
+
+
+def interleaved(fault: Fault) -> str | None:
+    """`repeat_interleave` takes a number of times for each row."""
+    x, times, dim = fault.tensor("0", "input"), fault.tensor("1", "repeats"), fault.whole(2, "dim")
+    if fault.name != "repeat_interleave" or x is None or times is None or dim is None:
+        return None
+    if len(times.shape) != 1 or not -len(x.shape) <= dim < len(x.shape) or times.shape[0] in (1, x.shape[dim]):
+        return None
+    return f"repeat_interleave takes a number for each of dim {dim}: {times} met {x.dim(dim)} of {x}"
 
 
 def split(fault: Fault) -> str | None:

@@ -6,7 +6,20 @@ from collections.abc import Iterable
 
 from .fault import Fault, Given, listed
 
-__all__ = ["devices", "dtypes", "floating", "ids", "index_dtype", "leaf", "mask_dtype", "several", "target_dtype"]
+__all__ = [
+    "attention_mask",
+    "devices",
+    "dtypes",
+    "floating",
+    "ids",
+    "index_dtype",
+    "leaf",
+    "mask_dtype",
+    "several",
+    "source_dtype",
+    "target_dtype",
+    "whole_numbers",
+]
 
 OF_ONE_DTYPE = frozenset("linear matmul __matmul__ __rmatmul__ mm bmm mv addmm baddbmm conv1d conv2d conv3d".split())
 """Functions whose tensors are all of one dtype; others may take an index or a mask beside."""
@@ -82,6 +95,42 @@ def mask_dtype(fault: Fault) -> str | None:
         return None
     said = f"a mask says yes or no, and {mask} is {mask.tensor.dtype}"
     return f"{said}: {mask.code}.bool(), or {mask.name} == 0 for what it leaves out"
+
+
+def attention_mask(fault: Fault) -> str | None:
+    """A mask of fused attention says yes or no, or is added to the scores; and causal is a mask itself."""
+    mask, q = fault.tensor("attn_mask", "3"), fault.tensor("0", "query")
+    if fault.name != "scaled_dot_product_attention" or mask is None or q is None:
+        return None
+    if fault.call.literals.get("is_causal", fault.call.literals.get("5")) == "True":
+        both = f"{mask.code} & torch.ones(…, dtype=torch.bool).tril()"
+        said = f"is_causal=True is a mask, and {mask} is another: put both into one"
+        return f"{said}, {both}, without is_causal" if mask.tensor.dtype == "bool" else f"{said}, without is_causal"
+    if mask.tensor.dtype in ("bool", q.tensor.dtype) or "dtype" not in fault.text:
+        return None
+    said = f"a mask is bool, True where a query may look, or added to the scores as {q.tensor.dtype}"
+    return f"{said}; {mask} is {mask.tensor.dtype}: {mask.code}.bool()"
+
+
+def source_dtype(fault: Fault) -> str | None:
+    """What is scattered is of the dtype of what it goes into."""
+    x, source = fault.tensor("0"), fault.tensor("3", "src", "source")
+    if not fault.name.startswith(("scatter", "index_")) or x is None or source is None:
+        return None
+    if x.tensor.dtype == source.tensor.dtype or ("dtype" not in fault.text and "scalar type" not in fault.text):
+        return None
+    said = (
+        f"{fault.name} puts tensors of one dtype together: {x} is {x.tensor.dtype}, {source} is {source.tensor.dtype}"
+    )
+    return f"{said}; {source.code}.to({x.code}.dtype)"
+
+
+def whole_numbers(fault: Fault) -> str | None:
+    """`one_hot` and `bincount` count classes."""
+    x = fault.tensor("0", "input")
+    if fault.name not in ("one_hot", "bincount") or x is None or x.is_integer:
+        return None
+    return f"{fault.name} takes the numbers of classes, and {x} is {x.tensor.dtype}: {x.code}.long() if it holds such"
 
 
 def target_dtype(fault: Fault) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from .fault import Fault, Given, listed, modules
 
 __all__ = ["attention", "attention_batch", "channels", "conv_dims", "kernel", "norm", "norm_channels"]
@@ -13,7 +15,9 @@ def norm(fault: Fault) -> str | None:
     if fault.name not in ("layer_norm", "rms_norm") or x is None or not over:
         return None
     if x.shape[-len(over) :] == tuple(over):
-        return None
+        own = [given for given in (fault.tensor("weight", "2"), fault.tensor("bias", "3")) if given is not None]
+        odd = next((given for given in own if given.shape != tuple(over)), None)
+        return None if odd is None else f"{fault.name} is over {listed(list(map(str, over)))}, and {odd} is not of it"
     last = listed([x.dim(dim) for dim in range(-min(len(over), len(x.shape)), 0)])
     dims = "the last dim" if len(over) == 1 else f"the last {len(over)} dims"
     wanted = listed([str(size) for size in over])
@@ -75,6 +79,8 @@ def conv_dims(fault: Fault) -> str | None:
 
 def kernel(fault: Fault) -> str | None:
     x, weight = fault.tensor("0", "input"), fault.tensor("1", "weight")
+    if "_pool" in fault.name and x is not None and re.search("output size|too small", fault.text):
+        return f"the window of {fault.name} is larger than {x}: give more input, more padding, or a smaller window"
     if not fault.name.startswith("conv") or x is None or weight is None or "Kernel size can't" not in fault.text:
         return None
     window = "×".join(map(str, weight.shape[2:]))
@@ -104,6 +110,12 @@ def attention(fault: Fault) -> str | None:
     width = fault.whole(3, "embed_dim_to_check")
     if "embedding dimension" in fault.text and width is not None and q.shape[-1] != width:
         return f"the attention was made with embed_dim={width}, and {q} has {q.dim(-1)} in its last dim"
+    v = fault.tensor("2", "value")
+    if v is not None and k.shape[:-1] != v.shape[:-1] and len(v.shape) == 3:
+        return f"a key has one value: {k} and {v} are equal but for their last dim"
+    if v is not None and k.shape != v.shape and "does not match value" in fault.text:
+        said = f"the attention was made for keys and values of one width: {k.dim(-1)} in {k}, {v.dim(-1)} in {v}"
+        return f"{said}; kdim and vdim give each its own"
     padding, mask = fault.tensor("key_padding_mask"), fault.tensor("attn_mask")
     if "key_padd" in fault.text and padding is not None and len(padding.shape) == 2:
         wanted = (k.shape[1], k.shape[0])

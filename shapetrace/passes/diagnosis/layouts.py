@@ -65,11 +65,12 @@ def joined(shape: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
 
 def invalid_shape(fault: Fault) -> str | None:
     """A `view` or `reshape` of another number of elements: whose product it is, which axis it would break."""
-    x, sizes = fault.tensor("0", "input"), fault.ints(1, "size", "shape")
+    x, sizes, like = fault.tensor("0", "input"), fault.ints(1, "size", "shape"), fault.tensor("1", "other")
+    sizes = list(like.shape) if fault.name in ("view_as", "reshape_as") and like is not None else sizes
     if x is None or not sizes or "is invalid for input of size" not in fault.text or math.prod(x.shape) == 0:
         return None
     count, known = math.prod(x.shape), [size for size in sizes if size != -1]
-    asked = f"{fault.name}({', '.join(map(str, sizes))})"
+    asked = f"{fault.name}({like.name if like is not None else ', '.join(map(str, sizes))})"
     if len(known) < len(sizes):
         return (
             f"{x} has {count} elements, and {asked} wants a multiple of {product(known)}: "
@@ -118,23 +119,26 @@ def unflattened(fault: Fault) -> str | None:
 
 def expanded(fault: Fault) -> str | None:
     """`expand` repeats a dim of size 1, and no other."""
-    x, sizes = fault.tensor("0"), fault.ints(1, "size")
-    if fault.name != "expand" or x is None or not sizes:
+    x, sizes, like = fault.tensor("0", "input"), fault.ints(1, "size"), fault.tensor("1", "other")
+    sizes = list(like.shape) if fault.name == "expand_as" and like is not None else sizes
+    if fault.name not in ("expand", "expand_as", "broadcast_to") or x is None or not sizes:
         return None
     if len(sizes) < len(x.shape):
-        return f"expand takes a size for each dim: {len(sizes)} were given, and {x} has {len(x.shape)} dims"
+        return f"{fault.name} takes a size for each dim: {len(sizes)} were given, and {x} has {len(x.shape)} dims"
     lead = len(sizes) - len(x.shape)
     for dim, size in enumerate(x.shape):
         asked = sizes[lead + dim]
         if asked not in (-1, size) and size != 1:
-            said = f"expand repeats dims of size 1 only: dim {dim} of {x} is {x.dim(dim)}, and cannot become {asked}"
+            said = (
+                f"{fault.name} repeats dims of size 1 only: dim {dim} of {x} is {x.dim(dim)}, and cannot become {asked}"
+            )
             index = widened(x, x, sizes, [str(size) for size in sizes]) if lead > 0 else ""
             if index:
                 asked_for = ", ".join(map(str, sizes))
                 return f"{said}, as dims line up from the last; {x.code}{index}.expand({asked_for}) lines up"
             if asked > 0 and size > 0 and asked % size == 0:
                 return f"{said}; {x.code}.repeat_interleave({asked // size}, {dim}) copies, -1 leaves a dim as it is"
-            return f"{said}; -1 leaves a dim as it is"
+            return f"{said}; -1 leaves a dim as it is" if fault.name == "expand" else said
     return None
 
 

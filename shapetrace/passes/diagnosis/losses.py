@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .fault import Fault
 
-__all__ = ["class_range", "classes", "of_pairs", "same_size"]
+__all__ = ["class_range", "class_weights", "classes", "of_pairs", "probabilities", "same_size"]
 
 
 def classes(fault: Fault) -> str | None:
@@ -50,6 +50,28 @@ def class_range(fault: Fault) -> str | None:
     return (
         f"{target} holds the class {found[0]}, and {logits} has {logits.dim(dim)} classes, 0 to {last}: "
         f"a target to leave out is ignore_index={ignored}"
+    )
+
+
+def class_weights(fault: Fault) -> str | None:
+    """A weight for each class."""
+    logits, weight = fault.tensor("0", "input"), fault.tensor("weight", "2")
+    if fault.name not in ("cross_entropy", "nll_loss") or logits is None or weight is None or not logits.shape:
+        return None
+    dim = 1 if len(logits.shape) > 1 else 0
+    if weight.shape == logits.shape[dim : dim + 1]:
+        return None
+    return f"{fault.name} takes a weight for each class: {weight} met {logits.dim(dim)} classes of {logits}"
+
+
+def probabilities(fault: Fault) -> str | None:
+    """`binary_cross_entropy` of what is no probability."""
+    x = fault.tensor("0", "input")
+    if fault.name != "binary_cross_entropy" or x is None or "between 0 and 1" not in fault.text:
+        return None
+    return (
+        f"binary_cross_entropy takes probabilities, and {x} or its target is not all between 0 and 1: of logits take "
+        "binary_cross_entropy_with_logits"
     )
 
 

@@ -16,11 +16,12 @@ weights        what multiplies the values: after softmax, cast and dropout, by h
                gives as a result of that: the very tensors that it returns as attentions
 head_output    weights times values, by heads
 concat         the heads joined
-attn_out       their projection; none that is what the model says: that its loss reads, or that a model of tokens
-               gives as its result, in another width than what attends has
+attn_out       their projection, where it is added to what attended, or made in a module that was given that; none that
+               is what the model says: that its loss reads, or that a model of tokens gives as its result, in another
+               width than what attends has
 residual       the stream: where it begins, each sum x + f(x), and in post-LN its norm, for that is added to next
-norm           each other norm of the stream, of what is about to be added to it, or of what logits are a projection of;
-               not those of q and k
+norm           each other norm of the stream, of what attention or a feed-forward gives, or of what logits are a
+               projection of; not those of q and k
 ffn_hidden     what the last projection of a feed-forward is given
 ffn_out        and what it makes of it
 token_embedding, position_embedding   where they are added up; the stream of a model with rotations begins as the first
@@ -41,7 +42,7 @@ import msgspec
 
 from ...schema import TensorMeta, Trace
 from .attention import Attention, attentions
-from .elements import Held, nothing
+from .elements import Elements, Held, nothing
 from .embeddings import positions, rotations, tokens
 from .flow import Flow, Node
 from .forms import given_out
@@ -49,10 +50,10 @@ from .functions import FUSED, LOOKUPS, LOSSES, SOFTMAX, short_name
 from .masks import Masks
 from .modules import Modules
 from .places import Places
-from .results import is_said, last_norm, logits, losses
+from .results import is_said, logits, losses, said_of
 from .stream import Stream, stream
 
-__all__ = ["name_roles"]
+__all__ = ["name_roles", "with_unmade"]
 
 
 def name_roles(trace: Trace, held: Held = nothing) -> Trace:
@@ -64,11 +65,13 @@ def name_roles(trace: Trace, held: Held = nothing) -> Trace:
         return trace
     with Flow(trace) as flow:
         found = attentions(flow, Masks(flow, held))
+        elements = Elements(flow, held)
+        looked_up = tokens(flow, elements)
         roles = Roles(flow)
         for one in found:
             roles.of_attention(one)
-        made = stream(flow, found)
-        roles.of_ends(found, made)
+        made = stream(flow, found, looked_up, roles.said)
+        roles.of_ends(found, made, looked_up, elements)
         roles.of_stream(made)
         return roles.applied(trace, Modules(flow, found, made), found)
 
@@ -85,7 +88,9 @@ class Roles:
         self.places = Places(flow)
         self.nodes: dict[int, str] = {}
         self.outputs: dict[int, dict[str, str]] = {}
-        self.logits: list[Node] = []
+        self.ends = losses(flow)
+        self.logits = [scores for _, scores in self.ends if scores is not None] or logits(flow)
+        self.said = [node for node in map(said_of, self.logits) if node is not None]
 
     def give(self, node: Node | None, role: str) -> None:
         place = None if node is None or node.at in self.nodes else self.places.of(node)
@@ -110,18 +115,16 @@ class Roles:
         self.give(one.concat, "concat")
         self.give(one.attn_out, "attn_out")
 
-    def of_ends(self, found: list[Attention], made: Stream) -> None:
-        ends = losses(self.flow)
-        for loss, _ in ends:
+    def of_ends(self, found: list[Attention], made: Stream, looked_up: list[Node], elements: Elements) -> None:
+        for loss, _ in self.ends:
             self.give(loss, "loss")
-        self.logits = [scores for _, scores in ends if scores is not None] or logits(self.flow)
         for node in self.logits:
             self.give_all(node, "logits", (-1,))
         is_transformer = bool(found or made.values)
-        embedded = [node for node in tokens(self.flow) if is_transformer or is_said(node, self.logits)]
+        embedded = [node for node in looked_up if is_transformer or is_said(node, self.logits)]
         for node in embedded:
             self.give_all(node, "token_embedding", (0, -1))
-        for node in positions(embedded):
+        for node in positions(embedded, elements):
             self.give(node, "position_embedding")
         for node in rotations(found):
             self.give(node, "rotation")
@@ -135,11 +138,14 @@ class Roles:
             for node in nodes.values():
                 if node.name not in LOOKUPS:
                     self.give_all(node, role, (0, -1), scaled=role == "residual")
-        for scores in self.logits:
-            self.give(last_norm(scores), "norm")
+        for node in self.said:
+            if node.norm_of is not None:
+                self.give(node, "norm")
 
     def applied(self, trace: Trace, modules: Modules, found: list[Attention]) -> Trace:
-        fused = {one.fused: unmade(one) for one in found if one.fused is not None}
+        fused = {
+            one.fused: unmade(one.operands[0].meta, one.operands[1].meta) for one in found if one.fused is not None
+        }
         calls = list(trace.calls)
         for index in {*self.outputs, *modules.calls, *fused}:
             call = calls[index]
@@ -154,13 +160,21 @@ class Roles:
         return msgspec.structs.replace(trace, calls=tuple(calls))
 
 
-def unmade(one: Attention) -> dict[str, TensorMeta]:
-    """What a fused attention stands for and never makes."""
-    q, k, _ = one.operands
+def unmade(q: TensorMeta, k: TensorMeta) -> dict[str, TensorMeta]:
+    """What a fused attention of these queries and keys stands for and never makes."""
     shape = (*q.shape[:-1], k.shape[-2])
-    return {
-        role: TensorMeta(shape, dtype=q.meta.dtype, device=q.meta.device, role=role) for role in ("scores", "weights")
-    }
+    return {role: TensorMeta(shape, dtype=q.dtype, device=q.device, role=role) for role in ("scores", "weights")}
+
+
+def with_unmade(trace: Trace) -> Trace:
+    """The trace with what each fused attention stands for, and no other role: that takes a fraction of the time."""
+    calls = list(trace.calls)
+    for index, call in enumerate(calls):
+        if call.kind == "function" and short_name(call) in FUSED:
+            q, k = (call.inputs.get(place, call.inputs.get(name)) for place, name in (("0", "query"), ("1", "key")))
+            if q is not None and k is not None and min(len(q.shape), len(k.shape)) > 1:
+                calls[index] = msgspec.structs.replace(call, unmade=unmade(q, k))
+    return msgspec.structs.replace(trace, calls=tuple(calls))
 
 
 def marked(tensors: dict[str, TensorMeta], roles: dict[str, str]) -> dict[str, TensorMeta]:

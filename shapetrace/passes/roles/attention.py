@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ..plumbing import is_float
-from .endings import is_ending
+from .endings import is_of_attention
 from .flow import Flow, Node
 from .forms import after, base, given_out, settled, width
 from .functions import FUSED, JOINS
@@ -62,7 +62,7 @@ def attentions(flow: Flow, masks: Masks) -> list[Attention]:
             one = written_out(node, start, flow, masks)
         if one is not None:
             found.append(one)
-    return once(found, flow)
+    return without_others(once(found, flow))
 
 
 def written_out(softmax: Node, start: Node, flow: Flow, masks: Masks) -> Attention | None:
@@ -143,7 +143,7 @@ def around(
     v = by_heads(values, width(values), flow)
     head_output, concat, attn_out = way_out(output)
     origin = sources(*operands)
-    if attn_out is not None and is_ending(attn_out, origin.x or concat or values, flow):
+    if attn_out is not None and not is_of_attention(attn_out, output, origin, flow):
         attn_out = None
     if attn_out is not None and origin.x is not None:
         attn_out = settled(attn_out, len(origin.x.shape))
@@ -164,3 +164,12 @@ def once(found: list[Attention], flow: Flow) -> list[Attention]:
         if before is None or not any(node.at in flow.handed for node in before.weights):
             kept[one.q.at, one.k.at] = one
     return sorted(kept.values(), key=lambda one: one.output.at)
+
+
+def without_others(found: list[Attention]) -> list[Attention]:
+    """Where one attends to what another gives as it is, the projections of its queries, keys and values are its own."""
+    projections = {at for one in found for at in one.sources.between}
+    return [
+        msgspec.structs.replace(one, attn_out=None) if one.attn_out and one.attn_out.at in projections else one
+        for one in found
+    ]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from .embeddings import tokens
 from .flow import Flow, Node
 from .sums import carried, is_sum, is_worked_on
 
 __all__ = ["beginnings"]
 
 
-def beginnings(flow: Flow, within: Container[int]) -> list[Node]:
+def beginnings(flow: Flow, looked_up: list[Node], within: Container[int]) -> list[Node]:
     """One for each lookup of tokens: of an encoder, of a decoder. The states of a recurrent model are no stream: they
     hold one token each.
 
@@ -19,7 +18,7 @@ def beginnings(flow: Flow, within: Container[int]) -> list[Node]:
     """
     sums = [node for node in flow.nodes if is_sum(node) and node.at not in within]
     found: dict[int, Node] = {}
-    for lookup in tokens(flow):
+    for lookup in looked_up:
         first: Node | None = None
         descended = made_of(lookup, flow) if len(lookup.shape) > 2 else ()
         for total in sums if descended else ():

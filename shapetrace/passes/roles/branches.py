@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+
 import msgspec
 
 from .attention import Attention
@@ -12,7 +14,7 @@ from .products import is_mixing
 from .sums import MANY
 from .talking import is_turned
 
-__all__ = ["Branch", "experts", "feed_forward"]
+__all__ = ["Branch", "experts", "feed_forward", "unadded"]
 
 
 class Branch(msgspec.Struct, frozen=True, eq=False):
@@ -33,8 +35,13 @@ class Branch(msgspec.Struct, frozen=True, eq=False):
     hidden: Node | None = None
     projections: tuple[Node, ...] = ()
 
+    @property
+    def given(self) -> list[Node]:
+        """What the queries of an attention were projected from, which may be a norm of their own of what it reads."""
+        return [] if self.attention is None else [base(projected(one)) for one in self.attention.sources.projections]
 
-def feed_forward(starts: tuple[Node, Node], total: Node, added: Node) -> Branch | None:
+
+def feed_forward(starts: Sequence[Node], total: Node, added: Node) -> Branch | None:
     """x + projection(activation(projection(norm(x)))), with gates, dropout and norms where they may be.
 
     starts   values of the stream that it may have been made of
@@ -50,6 +57,21 @@ def feed_forward(starts: tuple[Node, Node], total: Node, added: Node) -> Branch 
                 hidden = hidden.inputs[0]
             return Branch(starts[0], total, settled(out, len(x.shape)), x, None, hidden, (first, out))
     return None
+
+
+def unadded(starts: Sequence[Node], ends: Iterable[Node]) -> Iterator[Branch]:
+    """Feed-forwards without a residual connection.
+
+    starts   what they may be made of: what attention gives, the stream
+    ends     what comes of them: what attends next, or is said
+    """
+    for end in ends:
+        out = base(end)
+        while out.norm_of is not None:
+            out = base(out.norm_of)
+        found = feed_forward(starts, out, out) if is_projection(out) else None
+        if found is not None:
+            yield found
 
 
 def is_of_tokens(projection: Node, x: Node) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 from ..plumbing import is_float
 from .attention import Attention
+from .counting import counts_on, is_counted, is_varied, numbers
+from .elements import Elements
 from .flow import Flow, Node
 from .forms import base
 from .functions import CASTS, DROPOUTS, LAYOUTS, LOOKUPS, PARTS, PICKS, SHAPING, SUMS, TIMES, WAVES
@@ -25,30 +27,25 @@ def is_token_lookup(node: Node) -> bool:
     return is_lookup(node) and node.inputs[0].is_data and not is_counted(node.inputs[0])
 
 
-def is_counted(ids: Node) -> bool:
-    """Whether they are positions: `arange`, or a running sum over what is no padding."""
-    seen = {ids.at}
-    queue = [ids]
-    for node in queue:
-        if node.is_position or node.name in ("arange", "cumsum"):
-            return True
-        for given in node.inputs[:1] if node.name in PICKS else node.inputs:
-            if given.at not in seen and len(seen) < NEAR:
-                seen.add(given.at)
-                queue.append(given)
-    return False
-
-
-def tokens(flow: Flow) -> list[Node]:
-    """Embeddings of tokens: of several that are added up (tokens, and their types) that of the longest table."""
+def tokens(flow: Flow, elements: Elements) -> list[Node]:
+    """Embeddings of tokens: of several that are added up (tokens, and their types) that of the longest table, but for
+    one by positions that the model was given."""
     found = [node for node in flow.nodes if is_token_lookup(node)]
     sums = {node.at: {total.at for total in sums_after(node)} for node in found}
-    return [
-        node
-        for node in found
-        if len(node.shape) >= 2
-        and all(rows(other) < rows(node) for other in found if other is not node and sums[other.at] & sums[node.at])
-    ]
+
+    def is_first(node: Node) -> bool:
+        others = [other for other in found if other is not node and sums[other.at] & sums[node.at]]
+        return all(is_rather(node, other, elements) for other in others)
+
+    return [node for node in found if len(node.shape) >= 2 and is_first(node)]
+
+
+def is_rather(one: Node, other: Node, elements: Elements) -> bool:
+    """Whether of two lookups that are added up the first is that of tokens."""
+    of_one, of_other = (numbers(node.inputs[0], elements) for node in (one, other))
+    if is_varied(of_one) and is_varied(of_other) and counts_on(of_one) is not counts_on(of_other):
+        return counts_on(of_other)
+    return rows(other) < rows(one)
 
 
 def rows(lookup: Node) -> int:
@@ -73,23 +70,23 @@ def sums_after(node: Node) -> list[Node]:
     return found
 
 
-def positions(embedded: Iterable[Node]) -> list[Node]:
+def positions(embedded: Iterable[Node], elements: Elements) -> list[Node]:
     """What is added to embeddings of tokens and comes from positions alone."""
     found: dict[int, Node] = {}
     for node in embedded:
         for total in sums_after(node):
             for given in map(base, total.inputs):
-                if given is not node and (is_learned(given) or is_computed(given)):
+                if given is not node and (is_learned(given, elements) or is_computed(given)):
                     found[given.at] = given
     return list(found.values())
 
 
-def is_learned(node: Node) -> bool:
+def is_learned(node: Node, elements: Elements) -> bool:
     """Looked up by positions: counted, or in a buffer that counts no farther than the table is long."""
     if not is_lookup(node):
         return False
     ids = node.inputs[0]
-    if is_counted(ids):
+    if is_counted(ids) or (is_token_lookup(node) and counts_on(numbers(ids, elements))):
         return True
     while ids.inputs and (ids.name in SHAPING or ids.name in PARTS):
         ids = ids.inputs[0]

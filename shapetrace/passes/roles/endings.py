@@ -5,8 +5,10 @@ from __future__ import annotations
 from .flow import Flow, Node
 from .forms import FAR, only_data, width
 from .functions import ACTIVATIONS, DROPOUTS, JOINS, LOOKUPS, LOSSES, PARTS, QUOTIENTS, SHAPING, SOFTMAX, SUMS, TIMES
+from .sources import Sources
+from .sums import added_to
 
-__all__ = ["is_ending"]
+__all__ = ["is_of_attention"]
 
 CHOICES = LOSSES | frozenset(
     """binary_cross_entropy binary_cross_entropy_with_logits multi_margin_loss multilabel_margin_loss
@@ -17,6 +19,21 @@ CHOICES = LOSSES | frozenset(
 FORMS = SHAPING | PARTS | JOINS | DROPOUTS | {"pad"}
 SCALING = SUMS | TIMES | QUOTIENTS
 SQUASHING = ACTIVATIONS | SOFTMAX | {"log_softmax", "clamp"}
+
+
+def is_of_attention(out: Node, output: Node, origin: Sources, flow: Flow) -> bool:
+    """Whether a projection behind the output of an attention is part of it: it is added to what that was made of; or it
+    is made where the queries are, from what that module was given. Where a model embeds, and says something, it is not.
+    """
+    if is_ending(out, origin.x or output, flow):
+        return False
+    if origin.x is None or added_to(out, origin.behind) is not None:
+        return True
+    module = flow.around(*origin.projections, output, out)
+    given = origin.x
+    while given.norm_of is not None:
+        given = given.norm_of
+    return given.index < max(module, 0)
 
 
 def is_ending(out: Node, attending: Node, flow: Flow) -> bool:

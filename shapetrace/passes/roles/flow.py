@@ -10,7 +10,7 @@ import msgspec
 
 from ...schema import Call, TensorMeta, Trace
 from ..plumbing import is_float
-from .functions import LINEARS, PARTS, PICKS, PRODUCTS, SHAPING, WAVES, short_name
+from .functions import LINEARS, PARTS, PICKS, PRODUCTS, SHAPING, WAVES, of_einsum, short_name
 from .norms import norm_of
 
 __all__ = ["Flow", "Node"]
@@ -168,13 +168,23 @@ class Flow:
                 return merged
         return node
 
+    def around(self, *nodes: Node) -> int:
+        """The smallest module that all of these were made in; -1 if there is none."""
+        indices = [node.index for node in nodes if node.index >= 0]
+        if not indices:
+            return -1
+        first, module = min(indices), max(indices)
+        while module >= 0 and (module > first or self.calls[module].kind != "module"):
+            module = self.parents[module]
+        return module
+
     def step(self, index: int, call: Call) -> None:
         """A call that makes a node for each of its results, and for each tensor that it writes to."""
         keys = tuple(call.inputs)
         inputs = tuple([self.read(meta) for meta in call.inputs.values()])
         name = short_name(call)
-        if name == "einsum" and len(inputs) == 1:
-            name = "permute"
+        if name == "einsum":
+            name = of_einsum(call)
         numbers = [meta.number for meta in call.inputs.values()]
         for number in call.written:
             if number in numbers:

@@ -27,6 +27,7 @@ __all__ = [
     "TIMES",
     "TURNS",
     "WAVES",
+    "of_einsum",
     "short_name",
 ]
 
@@ -100,7 +101,30 @@ def short_name(call: Call) -> str:
         known = plain(name.rpartition(".")[2])
         if len(NAMES) < MOST:
             NAMES[name] = known
-    return known
+    return "mul" if known == "einsum" and is_scaling(call) else known
+
+
+def is_scaling(call: Call) -> bool:
+    """Whether an einsum is a product element by element, where one has the last dims of the other: "btc,c->btc"."""
+    (one, *others), _ = terms_of(call)
+    return of_einsum(call) == "mul" and any(one.endswith(other) or other.endswith(one) for other in others)
+
+
+def terms_of(call: Call) -> tuple[list[str], str]:
+    """The letters of the operands of an einsum, and of its result."""
+    terms, _, result = call.literals.get("0", "").strip("'\"").replace(" ", "").partition("->")
+    return terms.split(","), result
+
+
+def of_einsum(call: Call) -> str:
+    """What an einsum is that sums over nothing: a form of one tensor, or two multiplied element by element, as a gate
+    for each token is, "btc,bt->btc". Else a product."""
+    operands, result = terms_of(call)
+    if not result or set("".join(operands)) != set(result) or len(operands) > 2:
+        return "einsum"
+    if len(operands) == 1:
+        return "permute"
+    return "mul" if result in operands else "einsum"
 
 
 def plain(name: str) -> str:

@@ -7,7 +7,7 @@ import math
 from ..plumbing import is_float
 from .flow import Flow, Node
 from .forms import after, base, has_name, is_projection, projected, trail, width
-from .functions import CASTS, DIFFERENCES, DROPOUTS, JOINS, LAYOUTS, PARTS, QUOTIENTS, SHAPING, TIMES
+from .functions import CASTS, DIFFERENCES, DROPOUTS, FUSED, JOINS, LAYOUTS, PARTS, QUOTIENTS, SHAPING, TIMES
 from .products import is_flip, is_product
 
 __all__ = ["by_heads", "way_out"]
@@ -63,6 +63,10 @@ def way_out(output: Node) -> tuple[Node, Node | None, Node | None]:
     if out is None or (concat is not None and not is_whole(out, concat)):
         return head, concat, None
     given = projected(out)
+    is_by_heads = len(out.shape) == 4 and out.shape[:-1] == given.shape[:-1] and width(given) == width(head)
+    if concat is None and is_by_heads:  # each head has its own
+        _, concat, out = way_out(out)
+        return head, concat, out
     if concat is None and len(given.shape) < len(head.shape) and width(given) > width(head):
         concat = given  # joined only after a gate
     return head, concat, out
@@ -111,7 +115,22 @@ def projection_after(node: Node) -> Node | None:
                 continue
             if user.name in LAYOUTS and user.inputs[0] is not one:
                 continue
-            if user.name in GATES or user.norm_of is not None:
+            is_merged = user.name == "add" and all(map(is_output, user.inputs))
+            if user.name in GATES or user.norm_of is not None or is_merged:
                 seen.add(user.at)
                 queue.append(user)
     return None
+
+
+def is_output(node: Node) -> bool:
+    """Whether it is what some attention gives, through gates: of several that are added up, each."""
+    seen = {node.at}
+    queue = [node]
+    for one in queue:
+        if is_product(one) or one.name in FUSED:
+            return True
+        for given in one.inputs if one.name in GATES or one.norm_of is not None else ():
+            if given.at not in seen and given.is_data and len(seen) < 24:
+                seen.add(given.at)
+                queue.append(given)
+    return False

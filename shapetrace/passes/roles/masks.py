@@ -6,11 +6,13 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 
-from .arithmetic import LOW
+from ...schema import TensorMeta
+from .arithmetic import LOW, Number
 from .elements import Elements, Held, is_view
 from .flow import Flow, Node
 from .forms import width
 from .functions import JOINS
+from .selection import Index
 
 __all__ = ["Masks"]
 
@@ -22,7 +24,7 @@ class Masks:
     """Tells of the masks of a flow whether they are causal; of one that several layers share, once."""
 
     def __init__(self, flow: Flow, held: Held) -> None:
-        self.elements = Elements(flow, held)
+        self.elements = Elements(flow, partial(of_grids, held))
         self.calls = flow.calls
         self.told: dict[Hashable, bool] = {}
 
@@ -67,6 +69,13 @@ class Masks:
             return border is not None and all(last(*cell) for cell in beyond(border, *sizes, FEW))
 
         return 0 not in node.shape and any(is_stair(queries) for queries in reversed(range(rank)) if queries != keys)
+
+
+def of_grids(held: Held, meta: TensorMeta, key: str, index: Index) -> Number:
+    """Only of what may be of queries and keys: of what is given, [B, T] is of keys that are padding or not."""
+    shape = meta.shape
+    is_grid = len(shape) > 1 and min(shape[-2:]) > 1 and (len(shape) > 2 or shape[0] == shape[1])
+    return held(meta, key, index) if is_grid or meta.name is not None else None
 
 
 def masked(path: Sequence[Node]) -> Iterator[Node]:

@@ -50,55 +50,55 @@ class Modules:
                 index = self.flow.parents[index]
         return found
 
-    def around(self, *nodes: Node) -> int:
-        """The smallest module that all of these were made in; -1 if there is none."""
-        indices = [node.index for node in nodes if node.index >= 0]
-        if not indices:
-            return -1
-        first, module = min(indices), max(indices)
-        while module >= 0 and (module > first or self.flow.calls[module].kind != "module"):
-            module = self.flow.parents[module]
-        return module
-
     def attention(self, one: Attention) -> None:
         if one.sources.is_self is None:
             return
         kind = "self-attention" if one.sources.is_self else "cross-attention"
         role = f"causal {kind}" if one.sources.is_self and one.is_causal else kind
-        module = self.around(*one.sources.projections, one.end)
+        module = self.flow.around(*one.sources.projections, one.end)
         if self.attended.get(module) == 1 and self.sums.get(module, 0) <= 1 and not self.fed.get(module):
             self.set(module, role, one.sources.x)
         elif one.fused is not None:
             self.calls[one.fused] = role
 
     def feed_forward(self, branch: Branch) -> None:
-        module = self.around(*branch.projections)
+        module = self.flow.around(*branch.projections)
         if module >= 0 and not self.sums.get(module) and not self.attended.get(module):
             self.set(module, "feed-forward", branch.reads)
 
     def block(self, branch: Branch, attention: Attention) -> None:
         """The smallest module that adds both an attention and a feed-forward, or the attention alone.
 
-        One with several feed-forwards may be all blocks together, if there is no other module like it.
+        One with several of them may be all blocks together, if there is no other module like it.
         """
         kind = self.kind(branch)
-        smallest = module = self.around(attention.end, branch.total)
+        smallest = module = self.flow.around(attention.end, branch.total)
         while module >= 0 and not self.fed.get(module):
             module = self.flow.parents[module]
-        if self.fed.get(module) != 1:
+        if self.fed.get(module) != 1 or self.is_fed_elsewhere(smallest, module):
             module = smallest
         if kind is None or module < 0 or module in self.calls:
             return
-        if self.fed.get(module, 0) > 1 and self.classes[self.flow.calls[module].name] < 2:
+        count = self.fed.get(module) or self.attended.get(module, 0)
+        if count > 1 and self.classes[self.flow.calls[module].name] < 2:
             return
         if self.sums.get(module, 0) <= 6 and self.attended.get(module, 0) <= 2:
             self.set(module, kind, branch.start)
+
+    def is_fed_elsewhere(self, smallest: int, module: int) -> bool:
+        """Whether another module of the same class in `module` attends and feeds forward: that is a block then."""
+        name = self.flow.calls[smallest].name
+        return any(
+            self.flow.calls[index].name == name and self.attended.get(index) and self.fed.get(index)
+            for index in range(module + 1, self.flow.ends[module])
+            if index != smallest
+        )
 
     def kind(self, branch: Branch) -> str | None:
         x, begins = branch.reads, (branch.start, self.made.begin(branch.start))
         if x is None:
             return None
-        if x.norm_of is not None and unscaled(x.norm_of) in begins:
+        if any(given.norm_of is not None and unscaled(given.norm_of) in begins for given in (x, *branch.given)):
             return "pre-LN block"
         if x not in begins:
             return None

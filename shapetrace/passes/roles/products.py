@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from ..plumbing import is_float
 from .flow import Flow, Node
-from .functions import DIFFERENCES, FUSED, LAYOUTS, PRODUCTS, QUOTIENTS, SOFTMAX, TIMES
+from .functions import DIFFERENCES, FUSED, LAYOUTS, PRODUCTS, QUOTIENTS, SOFTMAX, SUMS, TIMES
 
 __all__ = [
     "contracted",
@@ -39,6 +39,8 @@ def softmax_of(node: Node) -> Node | None:
         return x if total.name == "logsumexp" and x in total.inputs[:1] else None
     if name in QUOTIENTS and len(inputs) == 2:
         top, bottom = inputs
+        if bottom.name in SUMS:  # beside what nothing attends to, or a little
+            bottom = next((given for given in bottom.inputs if given.name == "sum"), bottom)
         if top.name == "exp" and bottom.name == "sum" and top in bottom.inputs[:1]:
             return top.inputs[0]
     return None

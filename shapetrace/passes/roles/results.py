@@ -6,11 +6,11 @@ import math
 
 from .embeddings import is_token_lookup, rows
 from .flow import Flow, Node
-from .forms import base, is_projection, projected, uncut, width
+from .forms import base, is_projection, only_data, projected, uncut, width
 from .functions import CASTS, JOINS, LAYOUTS, LOSSES, PARTS, QUOTIENTS, SHAPING, SOFTMAX, SUMS, TIMES
 from .products import is_mixing
 
-__all__ = ["is_said", "last_norm", "logits", "losses"]
+__all__ = ["is_said", "logits", "losses", "said_of"]
 
 
 def losses(flow: Flow) -> list[tuple[Node, Node | None]]:
@@ -54,8 +54,9 @@ def logits(flow: Flow) -> list[Node]:
         if node.at not in flow.handed:
             continue
         scores = before_softmax(node) or node
-        is_choice = len(node.shape) >= 3 and any(is_said(lookup, [scores]) for lookup in lookups)
-        if (is_choice or base(node).name == "log_softmax") and projection(scores) is not None:
+        made = projection(scores)
+        is_choice = len(node.shape) >= 3 and any(chooses(made, lookup, scores) for lookup in lookups)
+        if made is not None and (is_choice or base(node).name == "log_softmax"):
             found.append(scores)
     return found
 
@@ -66,16 +67,25 @@ def before_softmax(node: Node) -> Node | None:
     return node.inputs[0] if node.inputs and node.name in SOFTMAX | {"log_softmax"} else None
 
 
+def chooses(made: Node | None, lookup: Node, scores: Node) -> bool:
+    """Whether a projection is of what is in the table. One that is no wider than the table is wide may be that of an
+    attention."""
+    if made is None or not is_said(lookup, [scores]):
+        return False
+    if width(scores) != width(lookup) or lookup.inputs[1] in map(base, made.inputs):
+        return True
+    return width(scores) == rows(lookup) and not is_mixing(base(projected(made)))
+
+
 def is_said(lookup: Node, scores: list[Node]) -> bool:
     """Whether logits are as wide as the table is long, or one less."""
     return any(width(one) in (rows(lookup), rows(lookup) - 1) for one in scores)
 
 
-def last_norm(scores: Node) -> Node | None:
-    """What logits are a projection of, if that is a norm."""
+def said_of(scores: Node) -> Node | None:
+    """What logits are a projection of."""
     found = projection(scores)
-    before = None if found is None else uncut(base(projected(found)))
-    return None if before is None or before.norm_of is None else before
+    return None if found is None else uncut(base(projected(found)))
 
 
 CAPPING = LAYOUTS | CASTS | TIMES | QUOTIENTS | SUMS | PARTS | JOINS | frozenset({"tanh", "clamp"})
@@ -87,7 +97,7 @@ def projection(scores: Node) -> Node | None:
     for _ in range(16):
         if is_projection(node):
             return None if is_mixing(node) else node
-        if node.name not in CAPPING or not node.inputs:
+        if node.name not in CAPPING or not node.inputs or (node.name in SUMS and only_data(node) is None):
             return None
         node = next((given for given in node.inputs if given.is_data), node.inputs[0])
     return None

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from ..plumbing import is_float
 from .attention import Attention
 from .beginnings import beginnings
-from .branches import Branch, experts, feed_forward
+from .branches import Branch, experts, feed_forward, unadded
 from .flow import Flow, Node
-from .forms import FAR, base, is_projection, uncut, unscaled
-from .functions import DROPOUTS, PARTS, QUOTIENTS, SHAPING, SUMS, TIMES
+from .forms import base, uncut, unscaled
 from .norms import is_last_of_norm
-from .sums import carried, is_made_of, is_sum, is_worked_on, since
+from .sums import added_to, carried, is_made_of, is_sum, is_worked_on, since
 
 __all__ = ["Stream", "stream"]
 
@@ -50,7 +48,11 @@ class Stream:
         return [self.values[at] for at in self.starts]
 
 
-def stream(flow: Flow, found: list[Attention]) -> Stream:
+def stream(flow: Flow, found: list[Attention], looked_up: list[Node], said: list[Node]) -> Stream:
+    """
+    looked_up   the embeddings of tokens
+    said        what logits are a projection of
+    """
     made = Stream()
     for one in found:
         branch = added(one)
@@ -59,12 +61,18 @@ def stream(flow: Flow, found: list[Attention]) -> Stream:
             trace_back(made, branch.start)
             made.add(branch.start, branch.total)
     within = {at for one in found for at in one.sources.between}
-    for start in beginnings(flow, within):
+    for start in beginnings(flow, looked_up, within):
         made.values[start.at] = start
     for node in flow.nodes:
         if is_sum(node) and node.at not in within:
             go_on(made, node)
-    outs = {base(branch.out).at for branch in made.branches}
+    attended = [base(one.attn_out) for one in found if one.attn_out is not None]
+    known = {base(branch.out).at for branch in made.branches}
+    ends = [one.sources.x for one in found if one.sources.x is not None] + said
+    made.branches += [
+        branch for branch in unadded([*attended, *made.values.values()], ends) if base(branch.out).at not in known
+    ]
+    outs = {base(branch.out).at for branch in made.branches} | {node.at for node in attended}
     added_to = {start.at for start in made.starts.values()}
     for node in flow.nodes:
         if node.norm_of is not None and node.at not in within and is_last_of_norm(node):
@@ -74,29 +82,8 @@ def stream(flow: Flow, found: list[Attention]) -> Stream:
 
 def added(one: Attention) -> Branch | None:
     """Where the output of an attention is added to what the attention was made of."""
-    if one.attn_out is None:
-        return None
-    behind = one.sources.behind
-    seen = {one.attn_out.at}
-    queue = [one.attn_out]
-    for node in queue:
-        for user in node.users:
-            if user.at in seen or len(seen) > FAR or not is_float(user.meta):
-                continue
-            if is_sum(user):
-                other = user.inputs[0] if user.inputs[1] is node else user.inputs[1]
-                start = base(other) if base(other).at in behind else unscaled(other)
-                if start.at in behind or (start.norm_of is not None and start.norm_of.at in behind):
-                    return Branch(start, user, one.attn_out, one.sources.x, one)
-            elif is_projection(user) or (user.name not in ADDING and user.norm_of is None):
-                continue
-            seen.add(user.at)
-            queue.append(user)
-    return None
-
-
-ADDING = TIMES | QUOTIENTS | SUMS | SHAPING | DROPOUTS | PARTS
-"""What may lie between an output projection and where it is added."""
+    found = None if one.attn_out is None else added_to(one.attn_out, one.sources.behind)
+    return None if one.attn_out is None or found is None else Branch(*found, one.attn_out, one.sources.x, one)
 
 
 def trace_back(made: Stream, node: Node) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from ..plumbing import is_float
 from .flow import Node
-from .forms import is_projection, unscaled
-from .functions import PRODUCTS
+from .forms import FAR, base, is_projection, unscaled
+from .functions import DROPOUTS, PARTS, PRODUCTS, QUOTIENTS, SHAPING, SUMS, TIMES
 from .products import is_mixing
 
-__all__ = ["MANY", "carried", "is_made_of", "is_sum", "is_worked_on", "since"]
+__all__ = ["MANY", "added_to", "carried", "is_made_of", "is_sum", "is_worked_on", "since"]
 
 MANY = 4096
 """Nodes of one branch, where each token or each expert is treated by itself."""
@@ -20,6 +22,33 @@ def is_sum(node: Node) -> bool:
         return False
     one, other = node.inputs
     return one.is_data and other.is_data and one.shape == other.shape and is_float(node.meta) and one is not other
+
+
+def added_to(out: Node, behind: Container[int]) -> tuple[Node, Node] | None:
+    """What a projection is added to, through scale, dropout and norms, and the sum.
+
+    behind   places in the flow of what it may be
+    """
+    seen = {out.at}
+    queue = [out]
+    for node in queue:
+        for user in node.users:
+            if user.at in seen or len(seen) > FAR or not is_float(user.meta):
+                continue
+            if is_sum(user):
+                other = user.inputs[0] if user.inputs[1] is node else user.inputs[1]
+                start = base(other) if base(other).at in behind else unscaled(other)
+                if start.at in behind or (start.norm_of is not None and start.norm_of.at in behind):
+                    return start, user
+            elif is_projection(user) or (user.name not in ADDING and user.norm_of is None):
+                continue
+            seen.add(user.at)
+            queue.append(user)
+    return None
+
+
+ADDING = TIMES | QUOTIENTS | SUMS | SHAPING | DROPOUTS | PARTS
+"""What may lie between a projection and where it is added."""
 
 
 def carried(given: Node) -> Node:

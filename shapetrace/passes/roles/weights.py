@@ -60,8 +60,8 @@ def goes_on(user: Node, node: Node) -> bool:
     """Whether these are still the weights."""
     if user.name in PRODUCTS:
         return multiplied(user, node) is not None  # with weights
-    if user.name in SUMS:
-        return not any(given.is_data and given is not node for given in user.inputs)
+    if user.name in SUMS:  # a difference of two is one (Ye et al., 2024)
+        return all(given is node or not given.is_data or is_mixture(given) for given in user.inputs)
     return user.name in WITHIN
 
 

@@ -7,40 +7,45 @@ first of w. A dim of which nothing is said stays a number, and so does one of wh
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from ...letters import in_order, names_in
 from ...schema import TensorMeta, Trace
 from ..axes import Axes, with_axes
-from .anchors import anchored
-from .dims import Dim
-from .joined import INPUTS, Joined, Row
+from ..nesting import forward_of
+from .anchors import SHARING, anchored
+from .joined import Joined, Row
+from .sized import Written, of_author, sized
 from .words import Words
 
 __all__ = ["name_widths"]
 
+NOTHING: Mapping[str, Any] = {}
 
-def name_widths(trace: Trace, declared: Mapping[str, int] = {}) -> Trace:
+
+def name_widths(trace: Trace, declared: Mapping[str, int] = NOTHING, written: Written = NOTHING) -> Trace:
     """`trace`, which has roles and may have axes, with letters for dims that are plain numbers.
 
     declared   sizes of letters that the user told: a dim that nothing else tells has the one letter of its size
+    written    of what the model is given, by its key, the names that its author has for dims
     """
     joined = Joined(trace)
     told = letters_of(trace)
     configured = {letter: size for letter, size in trace.sizes.items() if letter not in told}
     letters = anchored(trace, joined, told, configured, declared)
     sizes = {**declared, **trace.sizes, **{letter: joined.size(dim) for dim, letter in letters.items()}}
-    words = Words(joined, letters, sizes)
-    by_size = of_size(declared, {letter: sizes[letter] for letter in sizes.keys() - (told & INPUTS)})
+    if SHARING in sizes:
+        sizes["H"] = sizes["G"] * sizes[SHARING]
+    words = further = Words(joined, letters, sizes)
+    if declared or written:
+        rows = given(trace, joined)
+        more = {**of_author(joined, words, rows, written), **sized(joined, words, rows.values(), declared, told)}
+        sizes |= {letter: joined.size(dim) for dim, letter in more.items()}
+        further = Words(joined, {**letters, **more}, sizes)
     named: dict[Row, Axes] = {}
-
-    def word(dim: Dim) -> str | None:
-        found = words.of(dim)
-        is_free = found is None and by_size and joined.is_open(dim) and joined.dims.root(dim) not in words.counted
-        return by_size.get(joined.size(dim)) if is_free else found
 
     def axes(index: int, place: str, key: str, tensor: TensorMeta) -> Axes:
         said = tensor.axes or tensor.shape
@@ -51,7 +56,8 @@ def name_widths(trace: Trace, declared: Mapping[str, int] = {}) -> Trace:
             return said
         if row not in named:
             named[row] = tuple(
-                axis if is_told(axis) else word(dim) or axis for axis, dim in zip(said, row, strict=True)
+                axis if is_told(axis) else words.of(dim) or further.of(dim) or axis
+                for axis, dim in zip(said, row, strict=True)
             )
         return named[row]
 
@@ -71,8 +77,8 @@ def is_told(axis: str | int) -> bool:
     return isinstance(axis, str) and not axis[0].isdecimal()
 
 
-def of_size(declared: Mapping[str, int], known: Mapping[str, int]) -> dict[int, str]:
-    """Of a size that only one known letter has, that letter, if it was declared and is no axis of the input."""
-    count = Counter(known.values())
-    own = {letter: size for letter, size in declared.items() if letter not in INPUTS and known.get(letter) == size}
-    return {size: letter for letter, size in own.items() if count[size] == 1 and size > 1}
+def given(trace: Trace, joined: Joined) -> dict[str, Row]:
+    """The dims of what the model is given, by its key."""
+    forward = forward_of(trace.calls)
+    inputs = {} if forward is None else trace.calls[forward].inputs
+    return {key: joined.dims.of(tensor) for key, tensor in inputs.items()}

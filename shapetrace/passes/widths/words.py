@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ..formulas import bracketed, in_formula
+from .anchors import SHARING
 from .dims import Dim, Dims
 from .joined import Joined
 
@@ -98,8 +99,11 @@ class Words:
         return self.plain(sum(word.factor for word in words), list(letters.pop()))
 
     def plain(self, factor: int, letters: list[str]) -> Word | None:
-        """With C for H·D, where that is so; nothing where a number of D may as well be that of the heads."""
+        """With H for G·H/G, and C for H·D where that is so; nothing where a number of D may be that of the heads."""
         sizes = self.sizes
+        if {"G", SHARING} <= set(letters):
+            letters.remove("G")
+            letters[letters.index(SHARING)] = "H"
         if factor > 1 and "D" in letters and "H" not in letters and factor % sizes.get("H", 1) == 0:
             return None
         if {"H", "D"} <= set(letters) and sizes["H"] * sizes["D"] == sizes.get("C"):

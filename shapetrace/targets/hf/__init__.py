@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from ...errors import TargetError
-from ..place import Place, Way
+from ..place import Place, Way, hint
 
 __all__ = ["find"]
 
@@ -24,6 +24,11 @@ def find(target: str, rest: str, way: Way) -> Place:
     """A model that transformers knows. `TargetError` if there is no transformers."""
     if find_spec("transformers") is None:
         raise TargetError(f"{target}: this needs transformers, which is not installed: pip install 'shapetrace[hf]'")
+    if not rest:
+        from .configs import types
+
+        known = hint("", types(), "there is")
+        raise TargetError(f"{target} names no model: it is hf:TYPE or hf:path/config.json{known}")
     return place(Wanted(target, *split(rest), way))
 
 
@@ -41,7 +46,7 @@ class Wanted(msgspec.Struct, frozen=True):
     source   a type or a file
     named    a class; "" if the configuration is to say
     reduced  whether it is to be small
-    cache    whether it may keep keys and values
+    ask      whether to find inputs by trying, of a model that takes nothing but text as well
     """
 
     target: str
@@ -49,31 +54,39 @@ class Wanted(msgspec.Struct, frozen=True):
     named: str
     way: Way
     reduced: bool = False
-    cache: bool = True
+    ask: bool = False
 
 
 def place(wanted: Wanted) -> Place:
     instead = None
-    if wanted.cache:
-        instead = msgspec.structs.replace(wanted, cache=False)
+    if not wanted.ask:
+        instead = msgspec.structs.replace(wanted, ask=True)
     elif not wanted.reduced and wanted.way.weightless is None and wanted.way.device is None:
-        instead = msgspec.structs.replace(wanted, reduced=True, cache=True)
+        instead = msgspec.structs.replace(wanted, reduced=True)
+    notes: dict[str, None] = {}
     return Place(
         wanted.target,
-        lambda: builder(wanted),
+        lambda: builder(wanted, notes),
         registered=True,
         weightless=True,
+        guesses=True,
+        is_told=wanted.ask and not wanted.reduced,
+        notes=notes,
         instead=None if instead is None else lambda: place(instead),
         note="{reason}; this is a small model in its place, which is not weightless" if wanted.reduced else "",
     )
 
 
-def builder(wanted: Wanted) -> Callable[..., object]:
-    """What gives the model and its inputs; the letters that its configuration and its inputs have are its options."""
+def builder(wanted: Wanted, notes: dict[str, None]) -> Callable[..., object]:
+    """What gives the model and its inputs; the letters that its configuration and its inputs have are its options.
+
+    What a reader must know of them goes into `notes`.
+    """
     from ...capture.weightless import Weightless, building
+    from .asked import asked
     from .classes import class_for
     from .configs import Recipe
-    from .inputs import inputs, lengths
+    from .inputs import Plan, inputs, lengths, plans
     from .small import small
 
     recipe = Recipe.of(wanted.target, wanted.source, wanted.way.changes)
@@ -84,26 +97,39 @@ def builder(wanted: Wanted) -> Callable[..., object]:
     is_real = wanted.reduced or wanted.way.weightless is False
     mode = None if is_real else Weightless()
 
+    chosen: list[Plan] = []  # by the first that is built; others, at other sizes, are given the same
+
     def build(**letters: int | None) -> object:
         own = {letter: size for letter, size in letters.items() if letter not in fixed and size is not None}
         config = recipe.config(own)
         with building(mode):
-            model = made(kind, config, is_real)
+            model = made(wanted.target, kind, config, is_real)
         sizes = {letter: letters.get(letter) or size for letter, size in fixed.items()}
-        given = inputs(model, sizes)
-        return model, (), given if wanted.cache else {**given, "use_cache": False}
+        if not chosen:
+            known = plans(kind, model.config)
+            plan, left = asked(model, known, sizes) if wanted.ask or len(known) > 1 else (known[0], "")
+            chosen.append(plan)
+            if left:
+                notes[f"text only: {left}" if "input_ids" in plan.names else left] = None
+        return model, (), inputs(model, chosen[0], sizes)
 
     build.__name__ = kind.__name__
     build.__signature__ = signature(fixed, recipe.letters())  # type: ignore[attr-defined]
     return build
 
 
-def made(kind: Any, config: Any, is_real: bool) -> Any:
-    from .configs import fitting, quietly, uninitialised
+def made(target: str, kind: Any, config: Any, is_real: bool) -> Any:
+    from ..refusals import refused
+    from .configs import fields, fitting, quietly, uninitialised
 
     if kind.__name__.endswith("ForSequenceClassification") and config.pad_token_id is None:
         config.pad_token_id = 0  # it takes rows of more than one length if it can tell them, and else but one row
-    with quietly(), nullcontext() if is_real else uninitialised():
+    refusal = refused(
+        f"{target}: {kind.__name__} cannot be built with this configuration",
+        "--set FIELD=VALUE changes a field",
+        fields(config),
+    )
+    with quietly(), nullcontext() if is_real else uninitialised(), refusal:
         return kind._from_config(fitting(kind, config)).eval()
 
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
-from ...errors import TargetError
+from ...errors import TargetError, brief
 from ..place import hint
 
 __all__ = ["class_for"]
@@ -89,4 +89,4 @@ def classes_of(config: Any) -> dict[str, Any]:
 
 
 def join(names: list[str]) -> str:
-    return ", ".join(names)
+    return brief(", ".join(names))

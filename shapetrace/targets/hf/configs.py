@@ -13,14 +13,14 @@ from typing import Any, cast
 
 import msgspec
 
-from ...capture.rebuild import attribute
-from ...errors import TargetError
+from ...capture.rebuild import attribute, text_of
+from ...errors import TargetError, brief
 from ...letters import FIELDS, MODEL_AXES, PART_AXES, letters_of_names
 from ..options import literal
 from ..place import hint
 from ..tensors import first_line
 
-__all__ = ["Recipe", "fitting", "merged", "parts", "quietly", "uninitialised"]
+__all__ = ["Recipe", "fields", "fitting", "merged", "parts", "quietly", "types", "uninitialised"]
 
 OF_INPUT = "BTSP"
 
@@ -71,6 +71,12 @@ class Recipe(msgspec.Struct, frozen=True):
 
     def having(self, fields: Mapping[Way, Any]) -> Recipe:
         raw = self.raw
+        unsaid = {way[0] for way in fields if len(way) > 1 and way[0] not in raw}
+        for way, part in parts(self.config()) if unsaid else ():
+            if (
+                len(way) == 1 and way[0] in unsaid
+            ):  # where nothing is said of a part it is not always as its own class has it
+                raw = {**raw, way[0]: told(part)}
         for way, value in fields.items():
             raw = merged(raw, nested(way, value))
         return msgspec.structs.replace(self, raw=raw)
@@ -85,7 +91,7 @@ class Recipe(msgspec.Struct, frozen=True):
                     json.loads(json.dumps(self.raw))
                 )  # it may keep what it is given, and change it
         except Exception as error:
-            said = " ".join(str(error).split())
+            said = brief(" ".join(str(error).split()))
             raise TargetError(f"{self.target}: {self.kind.__name__} refuses this: {said}") from None
 
     def letters(self) -> list[str]:
@@ -97,6 +103,17 @@ class Recipe(msgspec.Struct, frozen=True):
             if letter not in OF_INPUT and (type(attribute(part, name)) is int or letter == "F")
         }
         return [letter for letter in (*MODEL_AXES, "L", *PART_AXES) if letter in found]
+
+
+def told(part: Any) -> dict[str, Any]:
+    """What a configuration says that its class does not by itself: not what that makes of the rest, layer by layer."""
+    found: dict[str, Any] = part.to_diff_dict()
+    for name in [name for name, value in found.items() if isinstance(value, list)]:
+        rest = {other: value for other, value in found.items() if other != name}
+        with suppress(Exception), quietly():
+            if attribute(type(part).from_dict(dict(rest)), name) == found[name]:
+                found = rest
+    return found
 
 
 def read(target: str, file: Path) -> dict[str, Any]:
@@ -133,17 +150,24 @@ def numbers_in(value: Any, name: str = "") -> Iterator[tuple[str, int]]:
             yield from numbers_in(part, name)
 
 
+def types() -> list[str]:
+    """The types of models that transformers knows."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    return list(CONFIG_MAPPING.keys())
+
+
 def kind_of(target: str, raw: Mapping[str, Any]) -> Any:
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     name = raw["model_type"]
     if name not in CONFIG_MAPPING:
-        known = hint(name, list(CONFIG_MAPPING.keys()))
+        known = hint(name, types())
         if "auto_map" in raw:
             raise TargetError(
-                f"{target}: {name!r} needs code of its own, which is not run; transformers has no such type"
+                f"{target}: {brief(name)!r} needs code of its own, which is not run; transformers has no such type"
             )
-        raise TargetError(f"{target}: transformers has no model of type {name!r}{known}")
+        raise TargetError(f"{target}: transformers has no model of type {brief(name)!r}{known}")
     return CONFIG_MAPPING[name]
 
 
@@ -155,6 +179,15 @@ def parts(config: Any, way: Way = ()) -> Iterator[tuple[Way, Any]]:
     for name, value in vars(config).items():
         if isinstance(value, PretrainedConfig):
             yield from parts(value, (*way, name))
+
+
+def fields(config: Any) -> Iterator[tuple[str, object]]:
+    """All that it says, by dotted names; a dict that a field holds is a part as well."""
+    for way, part in parts(config):
+        for name, value in vars(part).items():
+            if isinstance(value, dict):
+                yield from ((".".join((*way, name, str(key))), inner) for key, inner in value.items())
+            yield ".".join((*way, name)), value
 
 
 def names_of(holder: Any) -> list[str]:
@@ -171,7 +204,8 @@ def resized(config: Any, letters: Mapping[str, int]) -> dict[Way, Any]:
     """
     old: dict[str, int] = {}
     found: dict[Way, Any] = {}
-    for way, part in parts(config):
+    text = text_of(config)
+    for way, part in sorted(parts(config), key=lambda each: each[1] is not text):
         fields = vars(part)
         for name, letter in letters_of_names(fields).items():
             value, is_open = fields[name], letter == "F" and fields[name] is None
@@ -220,10 +254,10 @@ def fitting(kind: Any, config: Any) -> Any:
 
 
 @contextmanager
-def quietly() -> Iterator[None]:
+def quietly(most: int = logging.WARNING) -> Iterator[None]:
     """transformers says much that is about weights."""
     level = logging.root.manager.disable
-    logging.disable(logging.WARNING)
+    logging.disable(most)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

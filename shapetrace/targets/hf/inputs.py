@@ -1,75 +1,307 @@
-"""What a model of transformers is given: made from what it says it takes."""
+"""What a model of transformers is given: made from what its signature, docstring and configuration say."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
 import torch
 from torch import Tensor
 
 from ...capture.rebuild import attribute
+from .documented import STREAMS, Said, documented, number
 
-__all__ = ["inputs", "lengths"]
+__all__ = ["MAKERS", "RESERVED", "SIGNALS", "Plan", "inputs", "lengths", "plans", "takes"]
 
 SIGNALS = ("pixel_values", "input_values", "input_features")
-"""The main input of models that take no text."""
+"""The inputs that are no text."""
 
 RESERVED = 10
 """Ids at either end of the vocabulary that stand for something: beginnings, ends, images."""
+
+GRID = 8
+"""Patches along either side of an image that is given as patches."""
+
+ANY = 4
+"""The size of a dim of which nothing is known."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Which inputs there are to be, and what is known of them beside what the model says.
+
+    shapes   of those of which the model says another than it takes; the batch comes before them
+    tokens   ids, and how many of each stand in front of a text: one for each piece of an image
+    streams  how many ids there are at a time, of sound; 0 is as the model says
+    cache    whether keys and values may be kept
+    """
+
+    names: tuple[str, ...]
+    shapes: Mapping[str, tuple[int, ...]] = {}
+    tokens: Mapping[int, int] = {}
+    streams: int = 0
+    cache: bool = True
 
 
 def takes(kind: Any) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(kind.forward).parameters
 
 
-def signals(kind: Any, config: Any) -> list[str]:
+def plans(kind: Any, config: Any) -> list[Plan]:
+    """What may be given, the most first: text and all that is no text, then what stands for the whole."""
+    names = takes(kind)
+    needed = [
+        name
+        for name, parameter in names.items()
+        if parameter.default is parameter.empty
+        and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        and name not in ("self", *SIGNALS)
+    ]
+    found = []
+    for signals, is_text in (
+        ([name for name in SIGNALS if name in names], "input_ids" in names),
+        (main_signals(kind, config), has_text(kind, config)),
+    ):
+        text = ["input_ids", *(["attention_mask"] if "attention_mask" in names else [])] if is_text else []
+        decoded = ["decoder_input_ids"] if "decoder_input_ids" in names else []
+        found.append(Plan(tuple(dict.fromkeys([*signals, *text, *decoded, *needed]))))
+    return found[:1] if found[0] == found[1] else found
+
+
+def main_signals(kind: Any, config: Any) -> list[str]:
     """The inputs of it that are no text: all that a model that compares has, else the one that stands for text."""
     found = [name for name in SIGNALS if name in takes(kind)]
-    if hasattr(config, "projection_dim") and hasattr(config, "text_config"):
+    if compares(config):
         return found
     is_text = "input_ids" in takes(kind) and kind.main_input_name not in (*found, "inputs")
     return [] if is_text else found[:1]
 
 
 def has_text(kind: Any, config: Any) -> bool:
-    is_pair = hasattr(config, "projection_dim") and hasattr(config, "text_config")
-    return "input_ids" in takes(kind) and (is_pair or not signals(kind, config))
+    return "input_ids" in takes(kind) and (compares(config) or not main_signals(kind, config))
+
+
+def compares(config: Any) -> bool:
+    return hasattr(config, "projection_dim") and hasattr(config, "text_config")
 
 
 def lengths(kind: Any, config: Any) -> dict[str, int]:
     """The letters of the input, and their sizes where nobody says another."""
     is_decoded = "decoder_input_ids" in takes(kind)
     found = {"B": 2}
-    if is_decoded or has_text(kind, config):
+    if is_decoded or "input_ids" in takes(kind):
         found["T"] = 8
     if is_decoded and has_text(kind, config):
         found["S"] = 6
     return found
 
 
-def inputs(model: Any, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """Arguments of one forward. Integers are random, of what is no integer too."""
-    kind, config = type(model), model.config
-    batch, length = sizes["B"], sizes.get("T", 8)
-    found: dict[str, Any] = {}
-    for name in signals(kind, config):
-        found |= MAKERS[name](model, batch)
-    vocabulary = smallest(model)
-    if has_text(kind, config):
-        own = sizes.get("S", length)
-        found["input_ids"] = ids(batch, own, vocabulary)
-        if "attention_mask" in takes(kind):
-            found["attention_mask"] = torch.ones(batch, own, dtype=torch.long)
-    if "decoder_input_ids" in takes(kind):
-        found["decoder_input_ids"] = ids(batch, length, vocabulary)
-    return found | special(model, batch, length)
+class Maker(msgspec.Struct):
+    """Makes the inputs of one forward, one after the other, for some have the length of others."""
+
+    model: Any
+    plan: Plan
+    sizes: Mapping[str, int]
+    made: dict[str, Any] = {}
+
+    @property
+    def config(self) -> Any:
+        return self.model.config
+
+    @property
+    def batch(self) -> int:
+        return self.sizes["B"]
+
+    def make(self, name: str) -> Any:
+        if name in self.plan.shapes:
+            return self.filled(name, (self.batch, *self.plan.shapes[name]))
+        if name in ("pixel_values", "hidden_states") and self.is_gridded():
+            return self.floats(self.batch * GRID**2, self.patch())
+        for pattern, maker in MAKERS.items():
+            if re.search(pattern, name):
+                return maker(self, name)
+        said = documented(type(self.model)).get(name)
+        return self.filled(name, tuple(number(word, self.size) for word in said.sizes) if said else (self.batch, ANY))
+
+    def filled(self, name: str, shape: tuple[int, ...]) -> Tensor:
+        """Random floats; integers that any table has."""
+        kind = documented(type(self.model)).get(name, Said("float", ())).kind
+        if kind == "float":
+            return self.floats(*shape)
+        return torch.zeros(shape, dtype=torch.bool if kind == "bool" else torch.long)
+
+    def floats(self, *shape: int) -> Tensor:
+        """Of the dtype of the model."""
+        kinds = (p.dtype for p in self.model.parameters() if p.is_floating_point())
+        return torch.randn(shape).to(next(kinds, torch.float32))
+
+    def size(self, word: str) -> int:
+        """Of a dim that is called so."""
+        if word in ("batch_size", "bs") or re.fullmatch("num_(image|video|audio|clip)s(_or_videos)?", word):
+            return self.batch
+        if word == "target_sequence_length":
+            return self.sizes.get("T", ANY)
+        if re.search("seq_?len|sequence_length|ids_length", word):
+            return self.made["input_ids"].shape[1] if "input_ids" in self.made else self.sizes.get("T", ANY)
+        if word in ("height", "width", "image_size", "frame_size"):
+            return self.side()
+        if word in ("channels", "num_channels", "in_channels", "image_channels"):
+            return self.field("num_channels", "in_channels", default=3)
+        return self.field(word, default=self.made["input_ids"].shape[1] if "input_ids" in self.made else ANY)
+
+    def field(self, *names: str, default: int) -> int:
+        """The first of these fields that the configuration, or one inside of it, has."""
+        from .configs import parts
+
+        for _, part in parts(self.config):
+            for name in names:
+                value = attribute(part, name)
+                if isinstance(value, list | tuple) and value:
+                    value = value[0]
+                if type(value) is int:
+                    return value
+        return default
+
+    def is_gridded(self) -> bool:
+        """Whether images are given as patches, and the grid that they lie in beside them."""
+        return any("grid_thw" in name for name in self.plan.names)
+
+    def patch(self) -> int:
+        """The numbers in a patch."""
+        channels = self.field("in_channels", "num_channels", "in_chans", default=3)
+        return channels * self.field("temporal_patch_size", default=1) * self.field("patch_size", default=14) ** 2
+
+    def side(self) -> int:
+        return self.field("image_size", default=224)
+
+    def pixels(self, _: str) -> Tensor:
+        sizes = attribute(self.config, "image_size")
+        side = self.side()
+        height, width = sizes if isinstance(sizes, list | tuple) and len(sizes) == 2 else (side, side)
+        return self.floats(self.batch, self.field("num_channels", "in_channels", default=3), height, width)
+
+    def features(self, name: str) -> Tensor:
+        names = "input_dim", "num_mel_bins", "input_feat_per_channel", "feature_projection_input_dim", "input_size"
+        bins = self.field(*names, default=80)
+        config = self.config
+        if hasattr(config, "max_source_positions") and hasattr(config, "num_mel_bins"):  # of one length
+            return self.floats(self.batch, bins, 2 * config.max_source_positions)
+        said = documented(type(self.model)).get(name)
+        if said and len(said.sizes) == 3 and re.search("sequence|time", said.sizes[2]):
+            return self.floats(self.batch, bins, 64)
+        return self.floats(self.batch, 64, bins)
+
+    def samples(self, name: str) -> Tensor:
+        config = self.config
+        if hasattr(config, "frequency_stride"):  # a picture of sound
+            return self.floats(self.batch, config.max_length, config.num_mel_bins)
+        said = documented(type(self.model)).get(name)
+        if said and len(said.sizes) == 3 and "hannels" in said.sizes[1]:
+            return self.floats(self.batch, self.field("audio_channels", default=1), 4000)
+        return self.floats(self.batch, 1, 4000) if said and said.sizes[1:2] == ("1",) else self.floats(self.batch, 4000)
+
+    def text(self, name: str) -> Tensor:
+        is_decoded = name.startswith("decoder")
+        length = self.sizes.get("T", 8)
+        own = length if is_decoded else self.sizes.get("S", length)
+        streams = [] if is_decoded != ("decoder_input_ids" in self.plan.names) else self.streams(name)
+        if streams and streams[0] == "rows":
+            return self.ids(self.batch * streams[1], own)
+        if streams:
+            return self.ids(self.batch, own * streams[1]).view(self.batch, own, -1)
+        found = self.ids(self.batch, own)
+        if name != "input_ids":
+            return found
+        inserted = [torch.full((self.batch, count), token) for token, count in self.plan.tokens.items()]
+        return torch.cat([*inserted, found], 1)
+
+    def streams(self, name: str) -> Any:
+        """Of sound there are several ids at a time: whether in rows of their own or in a last dim, and how many."""
+        if self.plan.streams:
+            return "last", self.plan.streams
+        said = documented(type(self.model)).get(name, Said("int", ()))
+        count = self.field(STREAMS, "num_channels", default=ANY)
+        if STREAMS in said.sizes[-1:]:
+            return "last", count
+        if said.sizes and STREAMS in said.sizes[0]:
+            return "rows", count
+        return ()
+
+    def ids(self, batch: int, length: int) -> Tensor:
+        """Random ones that stand for nothing else."""
+        vocabulary = smallest(self.model)
+        low = RESERVED if vocabulary > 4 * RESERVED else 0
+        found = torch.randint(low, max(vocabulary - low, low + 1), (batch, length))
+        for token in special(self.config):
+            found[found == token] = low
+        return found
+
+    def mask(self, name: str) -> Tensor:
+        """Nothing is masked."""
+        of = next((other for other in self.made if other.split("_")[0] == name.split("_")[0]), "")
+        if name.startswith(("attention", "mm_token")):
+            of = "input_ids"
+        elif "feature" in name:
+            of = "input_features"
+        elif name.startswith("padding"):
+            of = "input_values"
+        of = of or next(iter(self.made), "")
+        if of not in self.made:
+            return torch.ones(self.batch, self.sizes.get("T", 8), dtype=torch.long)
+        shape = self.made[of].shape
+        if of == "pixel_values" and len(shape) > 3:
+            return torch.ones(*shape[:-3], *shape[-2:], dtype=torch.long)
+        if of == "input_features" and len(shape) == 3:
+            said = documented(type(self.model)).get(of, Said("float", ()))
+            is_last = len(said.sizes) == 3 and bool(re.search("sequence|time", said.sizes[2]))
+            return torch.ones(self.batch, shape[2 if is_last else 1], dtype=torch.long)
+        return torch.ones(shape[:2], dtype=torch.long)
+
+    def kinds(self, _: str) -> Tensor:
+        """One where an id stands for a piece of an image."""
+        ids = self.made["input_ids"]
+        return torch.isin(ids, torch.tensor(list(self.plan.tokens), dtype=torch.long)).int()
+
+    def grid(self, name: str) -> Tensor:
+        return torch.tensor([[1, GRID, GRID][-3 if name.endswith("thw") else -2 :]] * self.batch)
+
+    def image_sizes(self, _: str) -> Tensor:
+        return torch.full((self.batch, 2), self.side())
 
 
-def ids(batch: int, length: int, vocabulary: int) -> Tensor:
-    low = RESERVED if vocabulary > 4 * RESERVED else 0
-    return torch.randint(low, max(vocabulary - low, low + 1), (batch, length))
+MAKERS: dict[str, Any] = {
+    r"^(high_res_)?pixel_values$": Maker.pixels,
+    r"^input_features$": Maker.features,
+    r"^input_values$": Maker.samples,
+    r"input_ids$": Maker.text,
+    r"(mm_token_type_ids|position_mask)$": Maker.kinds,
+    r"(attention|pixel|padding|features?)_mask$": Maker.mask,
+    r"grid_t?hw$": Maker.grid,
+    r"^image_sizes$": Maker.image_sizes,
+}
+"""What is in the name of an input -> what makes it. Of all others the docstring tells."""
+
+
+def inputs(model: Any, plan: Plan, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """Arguments of one forward, in the order in which it takes them."""
+    maker = Maker(model, plan, sizes)
+    first = [name for name in plan.names if re.search("|".join(list(MAKERS)[:4]), name)]
+    for name in dict.fromkeys([*first, *plan.names]):
+        maker.made[name] = maker.make(name)
+    order = [name for name in takes(type(model)) if name in maker.made]
+    return {name: maker.made[name] for name in order} | ({} if plan.cache else {"use_cache": False})
+
+
+def special(config: Any) -> Iterator[int]:
+    """The ids that stand for an image, a sound, an end."""
+    from .configs import parts
+
+    for _, part in parts(config):
+        for name, value in vars(part).items():
+            if name.endswith(("_token_id", "_token_index")) and type(value) is int:
+                yield value
 
 
 def smallest(model: Any) -> int:
@@ -78,70 +310,3 @@ def smallest(model: Any) -> int:
 
     found = (attribute(part, "vocab_size") for _, part in parts(model.config))
     return min((size for size in found if type(size) is int and size > 1), default=RESERVED)
-
-
-def field(config: Any, *names: str, default: int) -> int:
-    """The first of these fields that the configuration, or one inside of it, has."""
-    from .configs import parts
-
-    for _, part in parts(config):
-        for name in names:
-            value = attribute(part, name)
-            if isinstance(value, list | tuple) and value:
-                value = value[0]
-            if type(value) is int:
-                return value
-    return default
-
-
-def pixels(model: Any, batch: int) -> dict[str, Tensor]:
-    config = model.config
-    side = field(config, "image_size", default=224)
-    sizes = attribute(config, "image_size")
-    height, width = sizes if isinstance(sizes, list | tuple) and len(sizes) == 2 else (side, side)
-    return {
-        "pixel_values": floats(model, batch, field(config, "num_channels", "in_channels", default=3), height, width)
-    }
-
-
-def features(model: Any, batch: int) -> dict[str, Tensor]:
-    config = model.config
-    names = "input_dim", "num_mel_bins", "input_feat_per_channel", "feature_projection_input_dim", "input_size"
-    bins = field(config, *names, default=80)
-    if hasattr(config, "max_source_positions") and hasattr(config, "num_mel_bins"):  # channels first, of one length
-        return {"input_features": floats(model, batch, bins, 2 * config.max_source_positions)}
-    return {"input_features": floats(model, batch, 64, bins)}
-
-
-def samples(model: Any, batch: int) -> dict[str, Tensor]:
-    config = model.config
-    if hasattr(config, "frequency_stride"):  # a picture of sound
-        return {"input_values": floats(model, batch, config.max_length, config.num_mel_bins)}
-    return {"input_values": floats(model, batch, 4000)}
-
-
-MAKERS = {"pixel_values": pixels, "input_values": samples, "input_features": features}
-
-
-def floats(model: Any, *sizes: int) -> Tensor:
-    """Of the dtype of the model."""
-    return torch.randn(sizes).to(next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32))
-
-
-def special(model: Any, batch: int, length: int) -> dict[str, Any]:
-    """What some types ask for, and their signature does not tell."""
-    from .configs import parts
-
-    config = model.config
-    if config.model_type == "dia" and "decoder_input_ids" in takes(type(model)):  # nine streams of sound, last
-        streams = config.decoder_config.num_channels
-        return {"decoder_input_ids": ids(batch, length * streams, smallest(model)).view(batch, length, -1)}
-    books = [
-        part.num_codebooks for _, part in parts(config) if {"num_codebooks", "audio_channels"} <= vars(part).keys()
-    ]
-    if books:  # a row for each
-        name = "decoder_input_ids" if "decoder_input_ids" in takes(type(model)) else "input_ids"
-        return {name: ids(batch * books[0], length, smallest(model))}
-    if config.model_type == "kyutai_speech_to_text":
-        return {"input_ids": ids(batch, length * (config.num_codebooks + 1), smallest(model)).view(batch, length, -1)}
-    return {}

@@ -1,11 +1,10 @@
-"""Mistakes with heads, masks, caches and tables, as people make them: what is said is right, what is advised helps."""
+"""Heads, masks, caches and tables, as people mistake them."""
 
-import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .mistakes import B, C, H, Mistake, Net, T, runs, said
+from . import B, C, H, Mistake, Net, T
 
 
 def into_cache(net: Net, x: Tensor, ids: Tensor) -> Tensor:
@@ -164,16 +163,3 @@ MISTAKES = {
         lambda net, x, ids: x.view(B, T, H, 4),
     ),
 }
-
-
-@pytest.mark.filterwarnings("ignore:The use of `x.T`")
-@pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_explained(name: str) -> None:
-    assert said(MISTAKES[name].step) == MISTAKES[name].said
-
-
-@pytest.mark.parametrize("name", [name for name, mistake in MISTAKES.items() if mistake.mended])
-def test_what_is_advised_mends_it(name: str) -> None:
-    step = MISTAKES[name].mended
-    assert step is not None
-    runs(step)
