@@ -47,4 +47,4 @@ def compare(
     lines = outline.lines()
     sizes = tuple(Sizes(letter, *both, outline.letters.get(letter, 0)) for letter, both in comparer.sizes.items())
     ours, theirs = (msgspec.structs.replace(trace, calls=()) for trace in (before, after))
-    return Diff(ours, theirs, lines, sizes, tuple(outline.explained))
+    return Diff(ours, theirs, lines, sizes, tuple(outline.explained), tuple(outline.unnamed))

@@ -69,6 +69,7 @@ class Diff(msgspec.Struct, frozen=True):
     lines           all that there is, with what changed
     sizes           the letters whose sizes differ
     explained       the places of the tensors whose shapes differ by these alone
+    unnamed         tensors of one shape of which one side names an axis, and the other only its size
     """
 
     before: Trace
@@ -76,6 +77,7 @@ class Diff(msgspec.Struct, frozen=True):
     lines: tuple[Line, ...] = ()
     sizes: tuple[Sizes, ...] = ()
     explained: tuple[tuple[Place, Place], ...] = ()
+    unnamed: tuple[tuple[Item, Item], ...] = ()
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -87,7 +89,7 @@ class Diff(msgspec.Struct, frozen=True):
         return sum(line.change is None and not line.is_scope for line in self.lines)
 
     def __bool__(self) -> bool:
-        return bool(self.explained) or any(line.change is not None for line in self.lines)
+        return bool(self.explained or self.unnamed) or any(line.change is not None for line in self.lines)
 
     def __str__(self) -> str:
         from ..renderers import changes

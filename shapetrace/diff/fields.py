@@ -146,6 +146,13 @@ class Comparer:
             said["device"] = (apart(before.device, self.before_device), apart(after.device, self.after_device))
         return self.differ(said), letters
 
+    def lacks_names(self, before: TensorMeta, after: TensorMeta) -> bool:
+        """Whether a letter on one side is a number on the other, of its size: there it could not be decided."""
+        if before.axes == after.axes or before.shape != after.shape or not self.has_axes or "axes" not in self.fields:
+            return False
+        both = zip(before.axes or before.shape, after.axes or after.shape, strict=True)
+        return any(type(one) is not type(other) for one, other in both)
+
     def explaining(self, before: TensorMeta, after: TensorMeta) -> tuple[str, ...]:
         """The letters by which a shape differs, if nothing else about it does."""
         if not self.sizes or before.shape == after.shape or before.axes != after.axes or before.axes is None:
@@ -176,12 +183,16 @@ def told(tensor: TensorMeta) -> tuple[object, ...]:
 
 
 def axes_differ(before: TensorMeta, after: TensorMeta) -> bool:
-    """Whether a letter is another one, or not there; that of two numbers one is another is a matter of the shape."""
+    """Whether a letter is another one, or not there while the size is another; that of two numbers one is another is a
+    matter of the shape."""
     one: Sequence[str | int] = before.axes or before.shape
     other: Sequence[str | int] = after.axes or after.shape
     if len(one) != len(other):
         return True
-    return any(a != b and (isinstance(a, str) or isinstance(b, str)) for a, b in zip(one, other, strict=True))
+    return any(
+        a != b and (type(a) is type(b) is str or (type(a) is not type(b) and before.shape[dim] != after.shape[dim]))
+        for dim, (a, b) in enumerate(zip(one, other, strict=True))
+    )
 
 
 def differing(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, tuple[int | None, int | None]]:

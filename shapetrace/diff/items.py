@@ -25,7 +25,6 @@ Around = frozenset[Hashable]
 NONE: Around = frozenset()
 
 LAYERS = LINEARS | LOOKUPS | NORMS
-WORK = ("", "lookup", "product")
 
 Part = Literal["call", "inputs", "unmade", "outputs", "changed"]
 """Of a call: the call as a whole, or where one of its tensors stands; what it changed stands among its inputs."""
@@ -112,7 +111,10 @@ class Side:
                 self.scopes[index] = self.is_scope(call, children)
             self.weights[index] = sum(tensor.name is not None for tensor in call.inputs.values())
             self.weights[index] += sum(self.weights[child] for child in children)
-            self.does[index] = max([work(call), *(self.does[child] for child in children)], key=WORK.index)
+            self.does[index] = work(call)
+            for child in children:
+                if self.does[child] == "product" or not self.does[index]:
+                    self.does[index] = self.does[child]
             self.structures[index] = known.setdefault(self.structure(index, children), len(known))
             self.forms[index] = known.setdefault(self.form(index, children), len(known))
 

@@ -10,7 +10,7 @@ import msgspec
 
 from .items import INDEX, Item
 
-__all__ = ["Match", "Pairs", "displaced", "merged", "named"]
+__all__ = ["Match", "Pairs", "displaced", "merged", "named", "names_once"]
 
 Pairs = list[tuple[int, int]]
 """Positions in two lists."""
@@ -50,6 +50,13 @@ def named(item: Item) -> object:
     if item.call.kind == "module" and part == "call":
         return part, item.name, item.call.name
     return (part, item.name, item.call.name) if item.name else None
+
+
+def names_once(items: Sequence[Item]) -> set[object]:
+    """By what modules that stand here once, and under a name that is no index, are called: these pair with no other."""
+    modules = (item for item in items if item.place.part == "call" and item.call.kind == "module")
+    count = Counter(named(item) for item in modules if not item.is_shell and not INDEX.search(item.name))
+    return {name for name, number in count.items() if number == 1}
 
 
 def by_structure(item: Item) -> object:

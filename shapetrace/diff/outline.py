@@ -43,6 +43,7 @@ class Outline:
     """
     letters     letter -> how many shapes differ by its size alone
     explained   the places of these
+    unnamed     tensors of which one side names an axis that is a number of its size on the other
     """
 
     def __init__(self, before: Trace, after: Trace, pairing: Pairing, comparer: Comparer) -> None:
@@ -55,6 +56,7 @@ class Outline:
         self.passing: list[object] = []
         self.letters: dict[str, int] = {}
         self.explained: list[tuple[Place, Place]] = []
+        self.unnamed: list[tuple[Item, Item]] = []
 
     def lines(self) -> tuple[Line, ...]:
         stack = [Frame(None, iter(self.pairing.matches()), 0, Draft(None, 0, None, None))]
@@ -204,13 +206,16 @@ class Outline:
     # Drafts
 
     def compared(self, one: Item, other: Item, *, is_counted: bool = True) -> Fields:
-        """What differs between two tensors. Shapes that the sizes of letters explain are counted instead."""
+        """What differs between two tensors. Shapes that the sizes of letters explain are counted instead, and so are
+        axes that have a name on one side only."""
         assert one.tensor is not None
         assert other.tensor is not None
         place, there = self.before.main(one), self.after.main(other)
         fields, letters = self.comparer.tensors((place, one.tensor), (there, other.tensor))
         fields = {name: value for name, value in fields.items() if name != "role"}
         fields |= self.comparer.differ({"role": (one.role or None, other.role or None)})
+        if self.comparer.lacks_names(one.tensor, other.tensor):
+            self.unnamed.append((one, other))
         if letters:
             self.explained.append((place, there))
             for letter in letters:

@@ -18,9 +18,9 @@ from ..schema import Call, Trace
 from .alignment import align
 from .items import INDEX, Item, Place, Side
 from .likeness import Key, does_the_same, is_later, score, stand_apart
-from .matching import Match, Pairs, displaced, merged, named
+from .matching import Match, Pairs, displaced, merged, named, names_once
 from .stages import staged
-from .surroundings import known, placed
+from .surroundings import placed
 
 __all__ = ["Pairing", "inner"]
 
@@ -36,7 +36,7 @@ class Pairing:
         self.before, self.after = Side(before, known), Side(after, known)
         self.numbers: dict[Key, int] = {}
         self.keys: list[Key] = []
-        self.scores: dict[tuple[int, int], int] = {}
+        self.scores: list[dict[int, int]] = []
         self.is_flipped = is_later(before.calls, after.calls)
 
     def matches(self) -> list[Match]:
@@ -58,15 +58,8 @@ class Pairing:
         return root.inside
 
     def paired(self, ours: list[Item], theirs: list[Item], within: tuple[Call | None, Call | None]) -> Iterator[Match]:
-        given = [
-            set() if call is None else {tensor.role for tensor in call.inputs.values() if tensor.role}
-            for call in within
-        ]
         for _ in range(ROUNDS):
-            bound = names_once(ours) & names_once(theirs)
-            shared = known(ours, self.before, bound) & known(theirs, self.after, bound) | given[0] & given[1]
-            ours = placed(ours, self.before, shared, bound, within[0])
-            theirs = placed(theirs, self.after, shared, bound, within[1])
+            ours, theirs = placed((ours, theirs), (self.before, self.after), within)
             pairs, moved = self.aligned(ours, theirs)
             taken_a, taken_b = {a for a, _ in pairs + moved}, {b for _, b in pairs + moved}
             left = [item for place, item in enumerate(ours) if place not in taken_a]
@@ -186,20 +179,14 @@ class Pairing:
         number = self.numbers.setdefault(key, len(self.numbers))
         if number == len(self.keys):
             self.keys.append(key)
+            self.scores.append({})
         return number
 
     def score(self, one: int, other: int) -> int:
-        both = (one, other) if one < other else (other, one)
-        if both not in self.scores:
-            self.scores[both] = score(self.keys[one], self.keys[other])
-        return self.scores[both]
-
-
-def names_once(items: Sequence[Item]) -> set[object]:
-    """By what modules that stand here once, and under a name that is no index, are called: these pair with no other."""
-    modules = (item for item in items if item.place.part == "call" and item.call.kind == "module")
-    count = Counter(named(item) for item in modules if not item.is_shell and not INDEX.search(item.name))
-    return {name for name, number in count.items() if number == 1}
+        found = self.scores[one].get(other)
+        if found is None:
+            found = self.scores[one][other] = self.scores[other][one] = score(self.keys[one], self.keys[other])
+        return found
 
 
 def roles_once(items: Sequence[Item]) -> set[str]:

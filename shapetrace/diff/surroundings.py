@@ -8,7 +8,7 @@ Where tensors have no numbers, as in a portable trace, nothing is told of any.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence, Set
+from collections.abc import Hashable, Mapping, Set
 
 import msgspec
 
@@ -16,19 +16,45 @@ from ..passes.nesting import siblings
 from ..passes.roles.functions import ACTIVATIONS, short_name
 from ..schema import Call
 from .items import NONE, Around, Item, Side
-from .matching import named
+from .matching import named, names_once
 
-__all__ = ["known", "placed"]
+__all__ = ["placed"]
 
 MOST = 16
 """Of what stands between more than so many nothing is told."""
 
 
-def known(items: Sequence[Item], side: Side, bound: Set[object]) -> set[Hashable]:
+Labels = list[Hashable]
+"""Of each item by what it is known on both sides; None if it is not."""
+
+
+def placed(
+    both: tuple[list[Item], list[Item]], sides: tuple[Side, Side], within: tuple[Call | None, Call | None]
+) -> tuple[list[Item], list[Item]]:
+    """The items of both sides with what they come from and what they aim at. `within` are the modules in which they
+    are."""
+    bound = names_once(both[0]) & names_once(both[1])
+    labels = [[label(item, side, bound) for item in items] for items, side in zip(both, sides, strict=True)]
+    given = [{} if call is None else call.inputs for call in within]
+    roles = [{tensor.role for tensor in tensors.values() if tensor.role} for tensors in given]
+    shared = known(labels[0]) & known(labels[1]) | roles[0] & roles[1]
+    found = []
+    for items, side, own, tensors in zip(both, sides, labels, given, strict=True):
+        own = [each if each in shared else None for each in own]
+        start = {
+            tensor.number: frozenset({tensor.role if tensor.role in shared else "given"})
+            for tensor in tensors.values()
+            if tensor.name is None
+        }
+        around = zip(items, origins(items, side, own, start), aims(items, side, own), strict=True)
+        found.append([stands(item, origin, aim) for item, origin, aim in around])
+    return found[0], found[1]
+
+
+def known(labels: Labels) -> set[Hashable]:
     """What of one side is known if it is on the other as well."""
-    found = [label(item, side, bound) for item in items]
-    once = Counter(found)
-    return {each for each in once if each is not None and (each not in ACTIVATIONS or once[each] == 1)}
+    count = Counter(labels)
+    return {each for each in count if each is not None and (each not in ACTIVATIONS or count[each] == 1)}
 
 
 def label(item: Item, side: Side, bound: Set[object]) -> Hashable:
@@ -54,43 +80,43 @@ def activation(item: Item, side: Side) -> str:
     return name if call.kind == "function" and name in ACTIVATIONS else ""
 
 
-def placed(items: list[Item], side: Side, labels: Set[Hashable], bound: Set[object], around: Call | None) -> list[Item]:
-    """The items with what they come from and what they aim at; no farther than to the next layer.
-
-    around   the module in which they are
-    """
-    given = () if around is None else (tensor for tensor in around.inputs.values() if tensor.name is None)
-    origins: dict[int | None, Around] = {
-        tensor.number: frozenset({tensor.role if tensor.role in labels else "given"}) for tensor in given
-    }
-    own = [label(item, side, bound) for item in items]
-    own = [each if each in labels else None for each in own]
-    found: list[Item] = []
-    for item, its in zip(items, own, strict=True):
+def origins(items: list[Item], side: Side, labels: Labels, start: Mapping[int | None, Around]) -> list[Around]:
+    """Of what each item is made, if it is not known itself."""
+    reached = dict(start)
+    found: list[Around] = []
+    for item, its in zip(items, labels, strict=True):
         if item.is_shell:
-            found.append(item)
+            found.append(NONE)
             continue
-        origin = union(origins, item.call)
-        found.append(msgspec.structs.replace(item, origin=NONE if its is not None else origin, aim=NONE))
+        origin = union(reached, item.call)
+        found.append(origin if its is None else NONE)
         its = its or side.layer(item.place.at) or None
-        reached: Around = frozenset({its}) if its is not None else origin
+        after: Around = origin if its is None else frozenset({its})
         for number in numbers(item):
-            origins[number] = reached
-    aims: dict[int | None, Around] = {}
-    for place in range(len(items) - 1, -1, -1):
-        item, its = items[place], own[place]
-        if item.is_shell:
-            continue
-        aim: Around = frozenset({its}) if its is not None else NONE
-        if its is None:
-            for number in numbers(item):
-                aim |= aims.get(number, NONE)
-            if aim and item.tensor is not None:
-                found[place] = msgspec.structs.replace(found[place], aim=aim)
-        is_end = its is None and bool(side.layer(item.place.at))
-        for tensor in item.call.inputs.values() if aim and not is_end else ():
-            aims[tensor.number] = few(aims.get(tensor.number, NONE) | aim)
+            reached[number] = after
     return found
+
+
+def aims(items: list[Item], side: Side, labels: Labels) -> list[Around]:
+    """What is made of each item, if it is not known itself; no farther than to the next layer."""
+    reached: dict[int | None, Around] = {}
+    found: list[Around] = []
+    for item, its in zip(reversed(items), reversed(labels), strict=True):
+        aim: Around = NONE if its is None else frozenset({its})
+        if its is None and not item.is_shell:
+            for number in numbers(item):
+                aim |= reached.get(number, NONE)
+        found.append(aim if its is None and item.tensor is not None else NONE)
+        is_end = item.is_shell or (its is None and bool(side.layer(item.place.at)))
+        for tensor in item.call.inputs.values() if aim and not is_end else ():
+            reached[tensor.number] = few(reached.get(tensor.number, NONE) | aim)
+    return found[::-1]
+
+
+def stands(item: Item, origin: Around, aim: Around) -> Item:
+    if item.origin == origin and item.aim == aim:
+        return item
+    return msgspec.structs.replace(item, origin=origin, aim=aim)
 
 
 def union(reached: Mapping[int | None, Around], call: Call) -> Around:

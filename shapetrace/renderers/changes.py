@@ -80,6 +80,12 @@ def head(diff: Diff, width: int) -> Iterator[Text]:
         style = "yellow" if each.shapes else "dim"
         what = f"{sign}{escape(each.letter)} {shown(each.before)} → {shown(each.after)}"
         yield Text.assemble((what, style), f": explains {plural(each.shapes, 'shape')}" if each.shapes else "")
+    if diff.unnamed:
+        one, other = diff.unnamed[0]
+        name = escape(".".join(filter(None, (one.path, one.name or one.call.name))))
+        count = plural(len(diff.unnamed), "tensor")
+        said = f"{count} with a name of an axis on one side only: first {name} {form(one)} → {form(other)}"
+        yield from (Text(f"{sign}{words}", "yellow") for words in wrap(said, width - INDENT))
     if not is_one:
         yield Text(f"{sign}{there}", "yellow" if diff else "dim")
 
@@ -94,7 +100,8 @@ def total(diff: Diff) -> list[str]:
     kinds = [change.kind for change in diff.changes]
     counts = [f"{kinds.count(kind)} {kind}" for kind in ("moved", "added", "removed", "changed") if kind in kinds]
     if not counts and diff:
-        counts = ["sizes differ, nothing else"]
+        told = {"sizes": diff.explained, "names of axes": diff.unnamed}
+        counts = [f"{' and '.join(word for word, places in told.items() if places)} differ, nothing else"]
     return [*counts, f"{diff.same} same"]
 
 

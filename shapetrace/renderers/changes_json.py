@@ -3,6 +3,7 @@
     {"before": {"target": "gpt", …}, "after": {…},
      "same": 35, "counts": {"added": 2, "removed": 3, "changed": 2},
      "sizes": {"B": {"before": 2, "after": 3, "shapes": 57}},
+     "unnamed": 0,
      "changes": [
         {"kind": "changed",
          "before": {"path": "blocks.0.attention", "name": "k", "by": "split", "role": null,
@@ -12,7 +13,8 @@
          "blocks": [["blocks.1", "blocks.1"]], "steps": 1, "tensors": 2, "shapes": []}, …]}
 
 "before" and "after" at the top are headers as in a trace file. "sizes" are the letters whose sizes differ, each with
-the number of shapes that differ by nothing else. Of a change, a side where it is not there is null, "axes" and "shape"
+the number of shapes that differ by nothing else; "unnamed" is how many tensors have, on one side only, a name for an
+axis, of which the other side knows the size. Of a change, a side where it is not there is null, "axes" and "shape"
 are null for what is no single tensor, "by" is the class of the module or the function. "fields" has what differs, each
 as [before, after]: shape, axes, role, dtype, layout, class, made (false for what a fused call stands for and never
 makes), error; "order" of what moved, in words; "layers" of identical blocks, their numbers; and, compared exactly,
@@ -45,6 +47,7 @@ def changes_json(diff: Diff) -> str:
             "sizes": {
                 each.letter: {"before": each.before, "after": each.after, "shapes": each.shapes} for each in diff.sizes
             },
+            "unnamed": len(diff.unnamed),
             "changes": [told(change) for change in diff.changes],
         }
     ).decode()

@@ -98,27 +98,25 @@ class Uses:
         return {kind: name for kind, name in done if count[kind] == 1}
 
     def ends(self, name: str, known: Collection[int]) -> Iterator[tuple[Rows | None, int]]:
-        """The numbers of what comes of a parameter before anything else is done with it: of a product the views of it
-        that are known, or taken by what is no view, and the rows of the parameter from which these are; None for all.
-        """
+        """What a parameter makes and, if it is a product, the views of that up to what is known: the number of each,
+        and the rows of the parameter from which it is; None for all."""
         call = self.calls[self.first[name]]
         base = next(iter(call.outputs.values()), None)
         if base is None or base.number is None:
             return
+        yield None, base.number
         if short_name(call) not in LINEARS | PRODUCTS:
-            yield None, base.number
             return
         todo, seen = [base], {base.number}
         for tensor in todo:
-            assert tensor.number is not None
-            is_known = tensor.number in known
-            views = [made for made in self.made(tensor.number) if made.storage == base.storage and not is_known]
-            whose = rows(tensor, base)
-            if whose is not None and len(views) < max(1, len(self.takers.get(tensor.number, ()))):
-                yield None if whose == tuple(range(base.shape[-1])) else whose, tensor.number
-            new = [view for view in views if view.number is not None and view.number not in seen]
-            seen.update(view.number for view in new if view.number is not None)
-            todo += new if len(seen) < MOST else []
+            for view in self.made(tensor.number or 0) if tensor.number not in known else ():
+                if view.storage != base.storage or view.number is None or view.number in seen:
+                    continue
+                whose = rows(view, base)
+                if whose is not None and len(whose) < base.shape[-1]:
+                    yield whose, view.number
+                seen.add(view.number)
+                todo += [view] if len(seen) < MOST else []
 
     def made(self, number: int) -> Iterator[TensorMeta]:
         for at in self.takers.get(number, ()):
@@ -173,7 +171,8 @@ def taken(sides: tuple[Uses, Uses], both: Sequence[tuple[Record, Record]]) -> It
 
 
 def reached(sides: tuple[Uses, Uses], both: Sequence[tuple[Record, Record]]) -> Iterator[Part]:
-    """Of which as much comes that corresponds, and is of as many elements, as of no other."""
+    """Of which as much comes that corresponds, and is of as many elements, as of no other. A part of one is the whole
+    of the other: where both are in parts, as for rotations, an order of them may be what is wrong."""
     known: tuple[dict[int, int], dict[int, int]] = {}, {}
     for pair, (one, other) in enumerate(both):
         if one.is_input or prod(one.shape) != prod(other.shape):
@@ -186,7 +185,12 @@ def reached(sides: tuple[Uses, Uses], both: Sequence[tuple[Record, Record]]) -> 
         for pair in end.comes:
             theirs.setdefault(pair, []).append(end)
     for end in sides[0].coming(known[0]):
-        alike = {other for pair in end.comes for other in theirs.get(pair, ()) if other.kind == end.kind}
+        alike = {
+            other
+            for pair in end.comes
+            for other in theirs.get(pair, ())
+            if other.kind == end.kind and (end.rows is None or other.rows is None)
+        }
         fit = {other: len(end.comes & other.comes) / len(end.comes | other.comes) for other in alike}
         best = [other for other, worth in fit.items() if worth == max(fit.values())]
         if len(best) == 1:

@@ -117,7 +117,9 @@ def with_axes(shape: tuple[int, ...], axes: tuple[str | int, ...] | None, **size
         (with_axes((2, 8), ("B", "C"), B=2, C=8), with_axes((2, 8), ("T", "C"), T=2, C=8),
          ["changed y axes ('B', 'C') → ('T', 'C')"]),
         (with_axes((2, 8), ("B", "C"), B=2, C=8), with_axes((2, 8), ("B", 8), B=2, C=8),
-         ["changed y axes ('B', 'C') → ('B', 8)"]),
+         []),
+        (with_axes((2, 8), ("B", "C"), B=2, C=8), with_axes((2, 9), ("B", 9), B=2, C=8),
+         ["changed y axes ('B', 'C') → ('B', 9), shape (2, 8) → (2, 9)"]),
         (with_axes((2, 8), ("B", "C"), B=2, C=8), with_axes((2, 8), None), []),
         (with_axes((2, 8), ("B", "C"), B=2, C=8), with_axes((2, 9), None), ["changed y shape (2, 8) → (2, 9)"]),
         (with_axes((2, 8), ("B", 8), B=2), with_axes((2, 9), ("B", 9), B=2), ["changed y shape (2, 8) → (2, 9)"]),
@@ -127,6 +129,23 @@ def test_a_shape_is_explained_by_letters_or_told_and_axes_count_where_both_sides
     before: Trace, after: Trace, said: list[str]
 ) -> None:
     assert told(compare(before, after)) == said
+
+
+def test_names_that_could_not_be_told_on_one_side_are_a_difference_that_is_said_once() -> None:
+    def net(*axes: tuple[str | int, ...]) -> Trace:
+        calls = [Call("function", "", "add", 0, outputs={"": TensorMeta((2, 8), axes=each)}) for each in axes]
+        return Trace("net", sizes={"B": 2, "C": 8}, calls=tuple(calls))
+
+    named, unnamed = net(("B", "C"), ("B", "C"), ("B", "C")), net(("B", "C"), ("B", 8), ("B", 8))
+    for before, after, forms in ((named, unnamed, "[B,C] → [B,8]"), (unnamed, named, "[B,8] → [B,C]")):
+        found = compare(before, after)
+        assert bool(found)
+        assert found.changes == ()
+        assert str(found).splitlines()[-2:] == [
+            f"~   2 tensors with a name of an axis on one side only: first add {forms}",
+            "names of axes differ, nothing else · 3 same",
+        ]
+    assert not compare(named, unnamed, ignore=["axes"])
 
 
 # --- what is compared -------------------------------------------------------------------------------------------------

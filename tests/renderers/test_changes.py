@@ -192,7 +192,7 @@ def test_a_diff_prints_as_text() -> None:
 
 def test_json_says_what_changed() -> None:
     found = json.loads(changes_json(diff("gpt", "gqa")))
-    assert list(found) == ["before", "after", "same", "counts", "sizes", "changes"]
+    assert list(found) == ["before", "after", "same", "counts", "sizes", "unnamed", "changes"]
     assert (found["before"]["target"], found["after"]["target"]) == ("gpt", "gqa")
     assert (found["same"], found["counts"]) == (33, {"changed": 7, "added": 2})
     assert found["sizes"]["C"] == {"before": 8, "after": 16, "shapes": 20}
