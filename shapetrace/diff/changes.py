@@ -8,7 +8,7 @@ import msgspec
 
 from ..schema import TensorMeta, Trace
 from .fields import Fields
-from .items import Item, Place
+from .items import INDEX, Item, Place
 
 __all__ = ["Change", "Diff", "Line", "Sizes"]
 
@@ -88,6 +88,12 @@ class Diff(msgspec.Struct, frozen=True):
         """How many tensors are the same, those in blocks that are told once counted once."""
         return sum(line.change is None and not line.is_scope for line in self.lines)
 
+    @property
+    def renamed(self) -> int:
+        """How many of these are in a module that goes by another path; of a list the place does not count."""
+        pairs = [(line.before, line.after) for line in self.lines if line.change is None and not line.is_scope]
+        return sum(one is not None and other is not None and has_other_path(one, other) for one, other in pairs)
+
     def __bool__(self) -> bool:
         return bool(self.explained or self.unnamed) or any(line.change is not None for line in self.lines)
 
@@ -100,3 +106,8 @@ class Diff(msgspec.Struct, frozen=True):
         return (
             f"<Diff of {self.before.target} and {self.after.target}: {len(self.changes)} changes; print it to see them>"
         )
+
+
+def has_other_path(one: Item, other: Item) -> bool:
+    before, after = one.call.path, other.call.path
+    return before != after and INDEX.sub("*", before) != INDEX.sub("*", after)

@@ -102,7 +102,8 @@ def total(diff: Diff) -> list[str]:
     if not counts and diff:
         told = {"sizes": diff.explained, "names of axes": diff.unnamed}
         counts = [f"{' and '.join(word for word, places in told.items() if places)} differ, nothing else"]
-    return [*counts, f"{diff.same} same"]
+    renamed = f", {diff.renamed} of them under another path" if diff.renamed else ""
+    return [*counts, f"{diff.same} same{renamed}"]
 
 
 # --- between ----------------------------------------------------------------------------------------------------------

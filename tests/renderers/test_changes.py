@@ -127,6 +127,22 @@ def test_of_two_that_are_the_same_there_is_only_the_header_to_show() -> None:
     )
 
 
+def test_what_is_the_same_under_another_path_is_counted() -> None:
+    def two(name: str) -> Trace:
+        return trace_of(*(module(f"blocks.{at}", linear("norm"), linear(name)) for at in (0, 1)))
+
+    assert text(compare(two("fc"), two("fc"))).splitlines()[-1] == "3 same"
+    assert text(compare(two("fc"), two("up"))).splitlines()[-1] == "3 same, 1 of them under another path"
+    assert json.loads(changes_json(compare(two("fc"), two("up"))))["renamed"] == 1
+
+
+def test_a_block_of_a_list_that_stands_elsewhere_in_it_is_under_no_other_path() -> None:
+    before, after = (
+        trace_of(*(module(f"blocks.{at}", linear("fc")) for at in range(*ends))) for ends in ((0, 2), (1, 3))
+    )
+    assert compare(before, after).renamed == 0
+
+
 def test_all_shows_what_is_the_same_each_block_once() -> None:
     shown = text(diff("gpt", "gpt"), all=True)
     assert "    blocks.0  Block · pre-LN block     and blocks.1\n" in shown
@@ -192,7 +208,7 @@ def test_a_diff_prints_as_text() -> None:
 
 def test_json_says_what_changed() -> None:
     found = json.loads(changes_json(diff("gpt", "gqa")))
-    assert list(found) == ["before", "after", "same", "counts", "sizes", "unnamed", "changes"]
+    assert list(found) == ["before", "after", "same", "renamed", "counts", "sizes", "unnamed", "changes"]
     assert (found["before"]["target"], found["after"]["target"]) == ("gpt", "gqa")
     assert (found["same"], found["counts"]) == (33, {"changed": 7, "added": 2})
     assert found["sizes"]["C"] == {"before": 8, "after": 16, "shapes": 20}
