@@ -1,5 +1,3 @@
-from time import perf_counter
-
 import msgspec
 import pytest
 import torch
@@ -9,6 +7,7 @@ import shapetrace
 from shapetrace.models.gpt import gpt
 from shapetrace.passes.fold import fold
 from shapetrace.schema import Call, TensorMeta, Trace
+from tests.work import lines_run
 
 
 def runs(trace: Trace, path: str = "") -> list[str]:
@@ -183,16 +182,13 @@ def test_a_portable_trace_folds_too() -> None:
     assert runs(shapetrace.trace(model, *args, **kwargs).portable()) == ["×4: blocks.0 … blocks.3 are identical"]
 
 
-def test_the_time_grows_with_the_calls_and_not_faster() -> None:
-    def seconds(layers: int) -> float:
+def test_the_work_grows_with_the_calls_and_not_faster() -> None:
+    def work(layers: int) -> int:
         tensor = TensorMeta((2, 4), (4, 1), number=0, storage=0)
         inside = [Call("function", "", "mul", 2, inputs={"0": tensor}, outputs={"": tensor})] * 9
         calls = [call for layer in range(layers) for call in (Call("module", f"blocks.{layer}", "Block", 1), *inside)]
         trace = Trace("blocks", calls=(Call("module", "", "Blocks", 0), *calls))
-        start = perf_counter()
         assert len(fold(trace)) == 1
-        return perf_counter() - start
+        return lines_run(lambda: fold(trace))
 
-    ten_thousand = min(seconds(1000) for _ in range(3))
-    assert ten_thousand < 1
-    assert ten_thousand < 40 * min(seconds(100) for _ in range(3))  # 10 times the calls
+    assert work(400) < 12 * work(40)  # 10 times the calls
