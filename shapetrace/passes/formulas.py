@@ -28,7 +28,7 @@ FIRST = "BPSTEKGHUZDRCFVJQMAN"
 """In which order letters stand in a formula: P+T, B·H, H·D."""
 
 MOST_FACTORS = 4
-LARGEST_FACTOR, LARGEST_SHARE = 8, 4
+LARGEST_FACTOR, LARGEST_SHARE = 8, 8
 LARGEST_OFFSET, LARGEST_PREFIX = 8, 4096
 """Beyond these a formula that fits does so by chance; a prefix is what stands before one length, as an image does."""
 
