@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 
 from .before import Before
 
-__all__ = ["Copies", "copied", "is_large", "weightless"]
+__all__ = ["Copies", "copied", "is_hooked", "is_large", "weightless"]
 
 HOOKS = [name for name in vars(nn.Module()) if name.endswith("_hooks") and "state_dict" not in name]
 
@@ -46,6 +46,13 @@ class Copies(TorchFunctionMode):
         if id(tensor) not in memo:
             memo[id(tensor)] = self.of(tensor, memo)
         return memo[id(tensor)]
+
+
+def is_hooked(model: nn.Module) -> bool:
+    """Whether somebody's hooks on it may change what it computes, which a copy then does not do."""
+    names = [name for name in HOOKS if name.startswith("_forward")]
+    held = (vars(module).get(name) for module in model.modules() for name in names)
+    return any(not is_of_torch(hook) for hooks in held if isinstance(hooks, dict) for hook in hooks.values())
 
 
 def is_large(model: nn.Module) -> bool:

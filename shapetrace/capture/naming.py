@@ -14,6 +14,7 @@ from torch import nn
 
 from ..errors import InputError
 from ..letters import is_of_input, is_unknown, names_in, sizes_in
+from ..passes.align import flows_alike
 from ..passes.axes import is_varying, name_axes, unseen, without
 from ..passes.declared import as_declared
 from ..passes.depth import layers_of
@@ -26,7 +27,7 @@ from ..passes.widths.unseen import name_unseen
 from ..schema import Call, Trace
 from .before import Before
 from .choices import Sizes
-from .copied import copied, is_large, weightless
+from .copied import copied, is_hooked, is_large, weightless
 from .given import CannotProbe, Given, Held, given
 from .hints import unnamed
 from .probe import Probes, Recording, Source, probe
@@ -48,6 +49,8 @@ RANK_OF_IMAGES = 4
 
 FEW = 3
 """What stands so often side by side, as queries, keys and values, is no length."""
+
+NOT_AGAIN = "hooks are not run again, for what else they may do"
 
 Sourcing = Callable[[Given], Source | None]
 """A way to come by a model again; None if there is none for it."""
@@ -76,6 +79,7 @@ class Naming:
         self.before: Before | None = None
         self.given: Given | None = None
         self.reason = ""
+        self.is_hooked = is_hooked(model)
         try:
             self.before = Before(model)
             self.given = given(model.forward, args, kwargs)
@@ -146,7 +150,7 @@ class Naming:
         meeting = meetings(trace)
         unmade = any(call.unmade for call in trace.calls)
         again: Recording = (lambda *forward: with_unmade(self.record(*forward))) if unmade else self.record
-        layers = layers_of(trace)
+        layers = None if self.is_hooked else layers_of(trace)
         depths = [None] if layers is None else [(trace, layers), None]
         reasons: list[str] = []
         for make in (*self.sources, self.configured_lightly, self.configured, self.copied):
@@ -156,11 +160,15 @@ class Naming:
             for shallow in depths if "L" in source.letters else [None]:
                 failed = trace if trace.error else None
                 probes = probe(source, again, meeting=meeting, failed=failed, shallow=shallow)
+                if probes.runs and self.is_hooked and not flows_alike(trace.calls, probes.runs[0].calls):
+                    return Probes({}, reason=f"hooks on the model change what it computes, and {NOT_AGAIN}")
                 if probes.runs:
                     return probes
                 reasons += [probes.reason] if probes.reason else []
         if not reasons:
             return Probes({}, reason="nothing that the model was given has a size that could be another")
+        if self.is_hooked:
+            return Probes({}, reason=f"without the hooks on it the model does not run, and {NOT_AGAIN} ({reasons[-1]})")
         return Probes({}, reason=f"the model does not run at other sizes ({reasons[-1]})")
 
     def configured(self, given: Given) -> Source | None:
