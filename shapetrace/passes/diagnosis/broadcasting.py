@@ -31,7 +31,7 @@ def broadcast(fault: Fault) -> str | None:
                 f"{fault.name} lines dims up from the last: {a.dim(-back)} of {a} met {b.dim(-back)} of {b}; "
                 "they must be equal, or one of them 1"
             )
-            advice = cut(fault, a) or cut(fault, b) or lined_up(a, b)
+            advice = cut(fault, a) or cut(fault, b) or grown_first(fault, a, b) or lined_up(a, b)
             mask = fault.tensor("1", "mask")
             if fault.name.startswith("masked_") and mask is not None and mask.tensor.dtype != "bool":
                 advice = f"{advice}{'. ' * bool(advice)}And a mask is bool, not {mask.tensor.dtype}"
@@ -133,10 +133,25 @@ def assigned(fault: Fault) -> str | None:
     return f"{value} does not fit into {place}: its {found[1]} must be {found[0]} or 1"
 
 
-def made(name: str, x: Given, other: Given) -> str:
+def grown_first(fault: Fault, a: Given, b: Given) -> str:
+    """What to write where a tensor with fewer dims is written to: it cannot line up in place."""
+    if not is_in_place(fault.name) or a is not fault.tensor("0") or len(a.shape) >= len(b.shape):
+        return ""
+    index = widened(a, b)
+    return f"In place {a.name} cannot grow: {made(fault.name, a, b, index)} lines up" if index else ""
+
+
+def is_in_place(name: str) -> bool:
+    return name.endswith("_") and not name.endswith("__")
+
+
+def made(name: str, x: Given, other: Given, index: str = "") -> str:
     """What a function in place does, written as what makes a new tensor."""
     sign = {"add_": "+", "sub_": "-", "mul_": "*", "div_": "/"}.get(name)
-    return name.rstrip("_") if sign is None else f"{x.name} = {x.name} {sign} {other.name}"
+    if sign is None:
+        return f"{x.code}{index}.{name.rstrip('_')}({other.name})" if index else name.rstrip("_")
+    assigned = f"{x.name} = " if x.name.replace(".", "_").isidentifier() else ""
+    return f"{assigned}{x.code if index else x.name}{index} {sign} {other.name}"
 
 
 def grown(fault: Fault) -> str | None:
@@ -147,6 +162,6 @@ def grown(fault: Fault) -> str | None:
     return (
         f"{fault.name} writes into {x}, which cannot grow to what {other} makes of it: "
         f"{made(fault.name, x, other)} makes a new tensor"
-        if fault.name.endswith("_") and not fault.name.endswith("__")
+        if is_in_place(fault.name)
         else None
     )

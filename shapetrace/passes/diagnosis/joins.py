@@ -26,7 +26,7 @@ def joined(fault: Fault) -> str | None:
     for other in given[1:]:
         if len(other.shape) != len(first.shape):
             few, many = sorted((first, other), key=lambda given: len(given.shape))
-            grown = repeated(few, many, dim)
+            grown = one_more(few, many, dim) or repeated(few, many, dim)
             said = f"{first} has {len(first.shape)}, {other} has {len(other.shape)}"
             return f"{fault.name} joins tensors of as many dims: {said}{grown}"
         along = dim % len(first.shape) if first.shape else 0
@@ -43,6 +43,28 @@ def joined(fault: Fault) -> str | None:
                 rest = [d for d, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)) if a != b]
                 return f"{said}; along dim {at} they would join" if rest == [at] else said
     return None
+
+
+def one_more(one: Given, other: Given, along: int) -> str:
+    """The dim that `one` lacks, where it is the one that is joined along, as one token for each row; "" if it is not.
+
+    Where no letter tells, it may as well be rows that are to be repeated.
+    """
+    count = len(other.shape)
+    if len(one.shape) != count - 1 or not -count <= along < count:
+        return ""
+    at = along % count
+    places = [dim for dim in range(count) if dim != at]
+    if any(size != other.shape[dim] for size, dim in zip(one.shape, places, strict=True)):
+        return ""
+    pairs = [(one.axis(mine), other.axis(dim)) for mine, dim in enumerate(places)]
+    named = [pair for pair in pairs if not any(axis.isdigit() for axis in pair)]
+    if any(mine != its for mine, its in named):
+        return ""
+    joins = f"; {one.code}.unsqueeze({at}) joins"
+    if named or not repeated(one, other, along):
+        return joins
+    return f"{joins}, if {one.dim(0)} of {one.name} is dim {places[0]} of {other.name}"
 
 
 def repeated(one: Given, other: Given, along: int) -> str:

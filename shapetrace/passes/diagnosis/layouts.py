@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from .broadcasting import widened
 from .fault import Fault, Given, listed, product
@@ -29,19 +29,62 @@ def crooked_view(fault: Fault) -> str | None:
         if apart
         else f"{x.name} is not contiguous"
     )
+    if (turn := turned_first(x, sizes or ())) is not None:
+        one, other = turn
+        return (
+            f"{what}{since}: reshape would mix {x.dim(one)} and {x.dim(other)}; "
+            f"{x.code}.transpose({one}, {other}).reshape{target} keeps them apart"
+        )
     do = f"write reshape{target}" if target else "use reshape"
     return f"{what}{since}: {do}, or contiguous() before view; either copies"
 
 
+def turned_first(x: Given, sizes: Sequence[int]) -> tuple[int, int] | None:
+    """The two dims of `x` that are to change places, or else a reshape to `sizes` would mix them; None if it does not,
+    or if not just one such turn helps."""
+    whole = filled(x.shape, sizes)
+    if not whole or is_apart(x.shape, whole):
+        return None
+    turns = [
+        (one, other)
+        for one, other in combinations(range(len(x.shape)), 2)
+        if x.shape[one] != x.shape[other] and is_apart(swapped(x.shape, one, other), whole)
+    ]
+    return turns[0] if len(turns) == 1 else None
+
+
+def swapped(shape: Sequence[int], one: int, other: int) -> list[int]:
+    found = list(shape)
+    found[one], found[other] = found[other], found[one]
+    return found
+
+
+def is_apart(shape: Sequence[int], sizes: Sequence[int]) -> bool:
+    """Whether each dim is split, or some become one; [C, T] as [T, H, D] is neither, and mixes both."""
+    rest = list(sizes)
+    for dims in joined(shape, sizes):
+        have, into = math.prod(shape[dim] for dim in dims), list[int]()
+        while math.prod(into) < have:
+            into.append(rest.pop(0))
+        if min(sum(shape[dim] > 1 for dim in dims), sum(size > 1 for size in into)) > 1:
+            return False
+    return True
+
+
+def filled(shape: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """The sizes asked for, with that for which -1 stands; none if there are none."""
+    known, count = math.prod(size for size in sizes if size != -1), math.prod(shape)
+    return [count // known if size == -1 else size for size in sizes] if known and count else []
+
+
 def parted(x: Given, sizes: Sequence[int]) -> list[str]:
     """The first dims of `x` that would become one dim, or several others, and do not lie so."""
-    known, count = math.prod(size for size in sizes if size != -1), math.prod(x.shape)
-    if 0 in (known, count) or x.tensor.stride is None:
+    whole, stride = filled(x.shape, sizes), x.tensor.stride
+    if not whole or stride is None:
         return []
-    whole = [count // known if size == -1 else size for size in sizes]
     for dims in joined(x.shape, whole):
         there = [dim for dim in dims if x.shape[dim] > 1]
-        steps = [(x.tensor.stride[dim], x.shape[dim]) for dim in there]
+        steps = [(stride[dim], x.shape[dim]) for dim in there]
         if any(step != after * size for (step, _), (after, size) in pairwise(steps)):
             return [x.dim(dim) for dim in there]
     return []

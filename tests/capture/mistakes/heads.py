@@ -96,6 +96,31 @@ MISTAKES = {
         "cls[0, 0].expand(2, 1, 16) joins",
         lambda net, x, ids: torch.cat([net.cls[0, 0].expand(2, 1, 16), x], dim=1),
     ),
+    "one token for each row, without its dim": Mistake(
+        lambda net, x, ids: torch.cat([x[:, 0], x], dim=1),
+        "cat joins tensors of as many dims: x[:, 0] [B=2, 16] has 2, x [B=2, T=6, 16] has 3; "
+        "x[:, 0].unsqueeze(1) joins",
+        lambda net, x, ids: torch.cat([x[:, 0].unsqueeze(1), x], dim=1),
+    ),
+    "one token for each row, or rows for each": Mistake(
+        lambda net, x, ids: torch.cat([net.turned[:2, :C], x], dim=1),
+        "cat joins tensors of as many dims: turned[:2, :16] [2, 16] has 2, x [B=2, T=6, 16] has 3; "
+        "turned[:2, :16].unsqueeze(1) joins, if 2 of turned[:2, :16] is dim 0 of x",
+        lambda net, x, ids: torch.cat([net.turned[:2, :C].unsqueeze(1), x], dim=1),
+    ),
+    "written in place to what has fewer dims": Mistake(
+        lambda net, x, ids: x.mean(1).add_(x),
+        "add_ lines dims up from the last: B=2 of x.mean(1) [B=2, 16] met T=6 of x [B=2, T=6, 16]; they must be equal, "
+        "or one of them 1. In place x.mean(1) cannot grow: x.mean(1).unsqueeze(1) + x lines up",
+        lambda net, x, ids: x.mean(1).unsqueeze(1) + x,
+    ),
+    "heads where the length was": Mistake(
+        lambda net, x, ids: x.transpose(1, 2).view(2, 6, 4, 4),
+        "view makes one dim of 16 and T=6, which do not lie one after another in memory since x.transpose(1, 2) "
+        "(heads.py): reshape would mix 16 and T=6; x.transpose(1, 2).transpose(1, 2).reshape(2, 6, 4, 4) keeps them "
+        "apart",
+        lambda net, x, ids: x.transpose(1, 2).transpose(1, 2).reshape(2, 6, 4, 4),
+    ),
     "fewer keys than queries, fused": Mistake(
         fused,
         "4 heads of q [B=2, 4, T=6, 4] met 2 of k [B=2, 2, T=6, 4]: "
