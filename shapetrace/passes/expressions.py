@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ..records import part
@@ -115,8 +116,9 @@ def expression(call: Call, name: str, labels: Mapping[str, Label]) -> Label:
 def code(call: Call, name: str, labels: Mapping[str, Label]) -> tuple[str, bool]:
     """The text of an expression, and whether it is loose."""
     if call.kind == "module":
-        inside = ", ".join(label.text for label in labels.values())
-        return f"{name}({inside if len(inside) <= SHORT else '…'})", False
+        inside = ", ".join(failing(call, labels) if call.error else (label.text for label in labels.values()))
+        most = LONGEST if call.error else SHORT
+        return f"{name}({inside if len(inside) <= most else '…'})", False
     if call.name == "unpack" and call.error is not None:
         of = f"{labels['0'].tight}.shape" if "0" in labels else "…"
         return f"{', '.join(unpacked(call))} = {of}", True
@@ -128,6 +130,17 @@ def code(call: Call, name: str, labels: Mapping[str, Label]) -> tuple[str, bool]
         left, right = reversed(positional) if name in REVERSED else positional
         return f"{left.tight} {INFIX[name]} {right.tight}", True
     return called(name, positional, keywords, "0" in labels), False
+
+
+def failing(call: Call, labels: Mapping[str, Label]) -> Iterator[str]:
+    """What a module that raised was given: that which it does not take by its keyword, and what is no tensor, too."""
+    refused = UNEXPECTED.search(call.error or "")
+    for key, label in labels.items():
+        yield f"{key}={label.text}" if refused and refused[1] == key else label.text
+    yield from (f"{key}={text}" for key, text in call.literals.items())
+
+
+UNEXPECTED = re.compile("unexpected keyword argument '(.+)'")
 
 
 def unpacked(call: Call) -> list[str]:

@@ -328,3 +328,37 @@ shapetrace: raised in 0 (Picky)
   in 0(input) (container.py)
     x  (2, 4)  stride (4, 1)  int64  input of the model"""
     )
+
+
+class Inner(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.w(x)
+
+
+CALLS = {
+    "a keyword that is not there": (lambda inner, x: inner(inp=x), "inner(inp=x)"),
+    "a tensor beside it": (lambda inner, x: inner(x, inp=x), "inner(x, inp=x)"),
+    "no tensor where one is wanted": (lambda inner, x: inner(None), "inner(x=None)"),
+    "too many": (lambda inner, x: inner(x, x, x), "inner(x, x, x)"),
+    "another literal": (lambda inner, x: inner(x, steps=3), "inner(x, steps=3)"),
+}
+
+
+@pytest.mark.parametrize(("call", "shown"), CALLS.values(), ids=list(CALLS))
+def test_a_module_that_refuses_its_arguments_is_shown_with_them(call: Any, shown: str) -> None:
+    class Outer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Inner()
+
+        def forward(self, x: Tensor) -> Tensor:
+            result: Tensor = call(self.inner, x)
+            return result
+
+    with pytest.raises(TypeError) as raised:
+        shapetrace.trace(Outer(), torch.zeros(2, 4, 8))
+    assert f"in {shown} (test_failures.py:" in "".join(raised.value.__notes__)

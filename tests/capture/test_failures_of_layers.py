@@ -284,7 +284,7 @@ shapetrace: raised in layer (GRU)
         """\
 shapetrace: raised in layer (MultiheadAttention), by kv_proj[0].view(2, 8, 4)
   torch/nn/functional.py
-  in layer(…) (test_failures_of_layers.py)
+  in layer(x, memory, memory) (test_failures_of_layers.py)
     kv_proj[0]  [B, 3, 8]  (2, 3, 8)  stride (24, 8, 1)  float32  from functional.py
   the attention takes dim 1 as batch, as without batch_first=True: T=4 of query [B=2, T=4, 8] met 3
   of key [B=2, 3, 8]; is batch_first=True meant?""",
