@@ -166,7 +166,7 @@ def record_at(place: Place, request: Request, words: Sequence[Word]) -> Trace:
     with made_at(place, request, words) as (ready, request):
         from ..capture import Detail, left
         from ..capture import record as record_forward
-        from .devices import absent
+        from .devices import told
 
         try:
             recorded = record_forward(
@@ -187,16 +187,8 @@ def record_at(place: Place, request: Request, words: Sequence[Word]) -> Trace:
                 raise  # before anything of the user's ran
             raised = failure(place, ready, kept, request.seed)
             raise (raised if place.instead is not None else explained(raised, error)) from error
-        device = request.way.device
-        notes = (*recorded.notes, *place.notes)
-        if device and absent(device):
-            notes = (*notes, ABSENT.format(device=device))
+        notes = (*recorded.notes, *place.notes, *told(request.way.device))
         return with_header(msgspec.structs.replace(recorded, notes=notes), place, ready, request.seed)
-
-
-ABSENT = (
-    "there is no {device} here: layouts are as torch knows them unseen; after fused attention they may differ there"
-)
 
 
 @contextmanager

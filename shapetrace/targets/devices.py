@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from ..capture.weightless import mode_of
 from ..errors import TargetError
 from .tensors import first_line
 
-__all__ = ["absent", "moved"]
+__all__ = ["moved", "told"]
 
 
 def moved(model: nn.Module, args: Any, kwargs: Any, device: str | None) -> tuple[nn.Module, Any, Any]:
@@ -62,6 +62,17 @@ def words(error: Exception) -> str:
     """What torch says; not all the kinds of device that there are."""
     text = first_line(error)
     return "torch knows no such device" if text.startswith(("Expected one of cpu", "Device string")) else text
+
+
+def told(device: str | None) -> Iterator[str]:
+    """What a reader must know of a trace from that device."""
+    if device and torch.device(device).type == "meta":
+        yield "meta is no device to run on: fused attention is taken apart there, and more may be copied than elsewhere"
+    elif device and absent(device):
+        yield (
+            f"there is no {device} here: layouts are as torch knows them unseen; "
+            f"after fused attention they may differ there"
+        )
 
 
 def absent(device: str) -> bool:

@@ -35,3 +35,10 @@ def test_fake_tensors_need_a_torch_that_knows_the_device() -> None:
         "--device cuda: this torch is built without cuda, which its fake tensors need as well; "
         "a build that has it shows the layouts there without the device"
     )
+
+
+def test_of_meta_it_is_said_that_nothing_runs_there() -> None:
+    assert record(Request("gpt", way=Way(device="meta"))).notes == (
+        "meta is no device to run on: fused attention is taken apart there, and more may be copied than elsewhere",
+    )
+    assert record(Request("gpt", way=Way(device="cpu"))).notes == ()
