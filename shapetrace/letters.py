@@ -87,6 +87,9 @@ ROTATED = "qk_rope_head_dim"
 
 IN_ROTATED = {"head_dim": "R", "v_head_dim": "D"}
 
+OF_STATE = frozenset("conv_kernel d_conv n_groups chunk_size".split())
+"""Words that others use as well: for the kernel of any convolution, and whatever goes by groups or in chunks."""
+
 IN_STATE = {"num_heads": "h", "head_dim": "d"}
 """What a state space calls its heads where there are no others."""
 
@@ -156,6 +159,8 @@ def letters_of_names(names: Iterable[str]) -> dict[str, str]:
     if ROTATED in given:
         found = {name: letter for name, letter in found.items() if letter != "D"}
         found |= {name: letter for name, letter in IN_ROTATED.items() if name in given}
+    if "N" not in found.values():
+        found = {name: letter for name, letter in found.items() if name not in OF_STATE}
     if "expand" in given and "g" in found.values() and "H" in found.values() and "num_attention_heads" not in given:
         found |= {name: letter for name, letter in IN_STATE.items() if name in given}
     if not {"h", "d"} <= {*found.values()}:

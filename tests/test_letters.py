@@ -90,9 +90,12 @@ def test_letters_stand_as_a_paper_would_list_them_and_others_follow() -> None:
         ),
         ("index_n_heads index_head_dim", {"index_n_heads": "i", "index_head_dim": "j"}),
         # heads of a state space where there is no attention
-        ("num_heads head_dim n_groups expand", {"num_heads": "h", "head_dim": "d", "n_groups": "g"}),
-        ("n_groups chunk_size conv_kernel", {"conv_kernel": "w"}),  # groups and chunks of what else there may be
-        ("n_mamba_heads conv_kernel", {"conv_kernel": "w"}),  # as wide as something else makes them
+        (
+            "num_heads head_dim n_groups d_state expand",
+            {"num_heads": "h", "head_dim": "d", "n_groups": "g", "d_state": "N"},
+        ),
+        ("n_groups chunk_size conv_kernel", {}),  # of what else there may be
+        ("n_mamba_heads d_state d_conv", {"d_state": "N", "d_conv": "w"}),  # as wide as something else makes them
         ("h w d", {}),
         (
             "head_dim qk_rope_head_dim qk_nope_head_dim v_head_dim",
