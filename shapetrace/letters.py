@@ -9,11 +9,12 @@ from .errors import InputError
 
 __all__ = [
     "FIELDS",
+    "MADE",
     "MODEL_AXES",
     "NAME",
     "ORDER",
     "PART_AXES",
-    "SUMS",
+    "STATE_AXES",
     "TIED",
     "in_order",
     "is_of_input",
@@ -24,13 +25,16 @@ __all__ = [
     "unknown",
 ]
 
-ORDER = "BTSCHDGFVPLEKJRUQZNAM"
+ORDER = "BTSCHDGFVPLEKJRUQZNAMhgdkwcij"
 """As a paper would list them; other letters follow."""
 
 MODEL_AXES = "CHDGFV"
 """Those that are the model's own."""
 
-PART_AXES = "EKJRUQZNAM"
+STATE_AXES = "hgdkwc"
+"""Those of a state space or of linear attention, which stand beside attention with its own heads."""
+
+PART_AXES = f"EKJRUQZNAM{STATE_AXES}ij"
 """Those that only models of some kind have. What is among neither of these, but L, is an axis of the input."""
 
 FIELDS = {
@@ -46,7 +50,7 @@ FIELDS = {
     "L": "L num_hidden_layers n_layer n_layers num_layers depth encoder_layers decoder_layers num_decoder_layers",
     "E": "num_experts n_routed_experts num_local_experts moe_num_experts n_experts",
     "K": "num_experts_per_tok num_experts_per_token moe_topk moe_top_k top_k_experts",
-    "J": "moe_intermediate_size expert_ffn_hidden_size shared_expert_intermediate_size",
+    "J": "moe_intermediate_size expert_ffn_hidden_size shared_expert_intermediate_size shared_intermediate_size",
     "R": "qk_rope_head_dim rotary_dim",
     "U": "qk_nope_head_dim",
     "Q": "q_lora_rank",
@@ -54,6 +58,14 @@ FIELDS = {
     "N": "state_size mamba_d_state ssm_state_size d_state",
     "A": "time_step_rank mamba_dt_rank dt_rank",
     "M": "embedding_size word_embed_proj_dim",
+    "h": "mamba_n_heads mamba_num_heads n_mamba_heads linear_num_value_heads linear_num_heads",
+    "g": "mamba_n_groups mamba_ngroups n_groups linear_num_key_heads",
+    "d": "mamba_d_head mamba_head_dim mamba_headdim linear_value_head_dim linear_head_dim",
+    "k": "linear_key_head_dim",
+    "w": "conv_kernel d_conv mamba_d_conv linear_conv_kernel_dim short_conv_kernel_size conv_L_cache",
+    "c": "chunk_size mamba_chunk_size",
+    "i": "index_n_heads indexer_n_heads",
+    "j": "index_head_dim indexer_head_dim",
 }
 """Letter -> the names for its size. "hidden_dim" is F beside another name for C.
 
@@ -62,6 +74,10 @@ R, U      the part of a head that is rotated, and that which is not, where a hea
 Q, Z      the ranks of what queries, and what keys and values are projected from
 N, A      the state of each channel, and the rank of its time step, in a state space
 M         the width of the embedding, where it is another than C
+h, g      the heads of a state space or of linear attention, and the groups that share an input, or the heads of keys
+d, k      the width of such a head, and that of its keys
+w, c      the window of its convolution, and the length of the chunks that it goes by
+i, j      the heads of an indexer, that picks the keys which are attended to, and their width
 """
 
 NAMES = frozenset(" ".join(FIELDS.values()).split())
@@ -71,10 +87,22 @@ ROTATED = "qk_rope_head_dim"
 
 IN_ROTATED = {"head_dim": "R", "v_head_dim": "D"}
 
-SUMS = {"qk_head_dim": "UR"}
-"""Names for the sum of two axes."""
+OF_STATE = frozenset("conv_kernel d_conv n_groups chunk_size".split())
+"""Words that others use as well: for the kernel of any convolution, and whatever goes by groups or in chunks."""
 
-TIED = {"G": "H", "M": "C"}
+IN_STATE = {"num_heads": "h", "head_dim": "d"}
+"""What a state space calls its heads where there are no others."""
+
+MADE = {
+    "qk_head_dim": "U+R",
+    "attention_hidden_size": "2·C",
+    "mamba_d_ssm": "h·d",
+    "expand": "h·d/C",
+    "mamba_expand": "h·d/C",
+}
+"""Names for what is made of axes."""
+
+TIED = {"G": "H", "M": "C", "g": "h", "k": "d"}
 """Letters that are another where they have its size: each query head has keys of its own, or nothing is projected."""
 
 NAME = re.compile(r"\?\d+|[^\W\d]\w*")
@@ -131,4 +159,10 @@ def letters_of_names(names: Iterable[str]) -> dict[str, str]:
     if ROTATED in given:
         found = {name: letter for name, letter in found.items() if letter != "D"}
         found |= {name: letter for name, letter in IN_ROTATED.items() if name in given}
+    if "N" not in found.values():
+        found = {name: letter for name, letter in found.items() if name not in OF_STATE}
+    if "expand" in given and "g" in found.values() and "H" in found.values() and "num_attention_heads" not in given:
+        found |= {name: letter for name, letter in IN_STATE.items() if name in given}
+    if not {"h", "d"} <= {*found.values()}:
+        found = {name: letter for name, letter in found.items() if letter not in "hgdc"}
     return found

@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "capture": "msgspec torch errors schema records letters passes",
     "targets": "msgspec torch errors schema letters capture",
     "values": "msgspec torch errors schema records passes diff capture",
-    "renderers": "msgspec rich errors schema files records passes diff",
+    "renderers": "msgspec rich errors schema files records letters passes diff",
     "view": "msgspec errors schema files streams renderers",
     "golden": "msgspec errors schema files diff renderers",
     "check": "msgspec errors files streams targets golden",

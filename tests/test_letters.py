@@ -69,6 +69,35 @@ def test_letters_stand_as_a_paper_would_list_them_and_others_follow() -> None:
         ("state_size time_step_rank", {"state_size": "N", "time_step_rank": "A"}),
         ("head_dim rotary_dim", {"head_dim": "D", "rotary_dim": "R"}),
         (
+            "mamba_n_heads mamba_n_groups mamba_d_head mamba_d_conv mamba_chunk_size",
+            {
+                "mamba_n_heads": "h",
+                "mamba_n_groups": "g",
+                "mamba_d_head": "d",
+                "mamba_d_conv": "w",
+                "mamba_chunk_size": "c",
+            },
+        ),
+        (
+            "head_dim linear_num_value_heads linear_num_key_heads linear_value_head_dim linear_key_head_dim",
+            {
+                "head_dim": "D",
+                "linear_num_value_heads": "h",
+                "linear_num_key_heads": "g",
+                "linear_value_head_dim": "d",
+                "linear_key_head_dim": "k",
+            },
+        ),
+        ("index_n_heads index_head_dim", {"index_n_heads": "i", "index_head_dim": "j"}),
+        # heads of a state space where there is no attention
+        (
+            "num_heads head_dim n_groups d_state expand",
+            {"num_heads": "h", "head_dim": "d", "n_groups": "g", "d_state": "N"},
+        ),
+        ("n_groups chunk_size conv_kernel", {}),  # of what else there may be
+        ("n_mamba_heads d_state d_conv", {"d_state": "N", "d_conv": "w"}),  # as wide as something else makes them
+        ("h w d", {}),
+        (
             "head_dim qk_rope_head_dim qk_nope_head_dim v_head_dim",
             {"head_dim": "R", "qk_rope_head_dim": "R", "qk_nope_head_dim": "U", "v_head_dim": "D"},
         ),

@@ -176,13 +176,18 @@ class Prober:
         """The letters that can be changed: those of one kind together, or else in smaller parts. Those of the input
         come last, and are told apart from the others."""
         found = NOTHING
-        for kind in (*KINDS, "".join(filter(is_of_input, self.source.letters))):
-            whole = self.working_letters(kind, found)
-            if whole is not None:
-                found = merged(found, whole)
-                continue
-            for part in PARTS.get(kind, "" if kind in KINDS or len(kind) < 2 else kind):
-                found = merged(found, self.working_letters(part, found) or NOTHING)
+        for kind in KINDS:
+            found = self.found_of(kind, found)
+        inputs = "".join(filter(is_of_input, self.source.letters))
+        return self.found_of(inputs, found, inputs if len(inputs) > 1 else "")
+
+    def found_of(self, kind: str, found: Settings, parts: Sequence[str] = (), failed: str = "") -> Settings:
+        """What was found, and the letters of a kind; `failed` are those that cannot be changed together."""
+        there = "".join(letter for letter in self.source.letters if letter in kind)
+        if there != failed and (whole := self.working_letters(kind, found)) is not None:
+            return merged(found, whole)
+        for part in PARTS.get(kind, parts):
+            found = self.found_of(part, found, failed=there)
         return found
 
     def working_letters(self, kind: str, found: Settings) -> Settings | None:
@@ -283,11 +288,11 @@ def reaches(trace: Trace, failed: Trace) -> bool:
     return made == list(map(place, failed.calls))
 
 
-KINDS = ("CHDG", "F", "V", "EK", *"JRUQZNAM")
+KINDS = ("CHDGhgdk", "F", "V", "EK", "ij", *"JRUQZNAMwc")
 """Letters of a model that are tried together, where not all of them can be changed."""
 
-PARTS = {"CHDG": ("C", "HG", "D")}
-"""In which parts letters of one kind are tried that cannot be changed together; else each is by itself."""
+PARTS = {"CHDGhgdk": ("CHDG", "hgdk"), "CHDG": ("C", "HG", "D"), "hgdk": ("hg", "d", "k")}
+"""In which parts letters of one kind are tried that cannot be changed together."""
 
 MOST_IN_PARTS = 2
 """Of how many guesses each group is tried by itself."""

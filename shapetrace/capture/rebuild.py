@@ -16,9 +16,10 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
-from ..letters import ROTATED, SUMS, TIED, letters_of_names
+from ..letters import MADE, ROTATED, TIED, letters_of_names
+from ..passes.formulas import evaluate
 
-__all__ = ["attribute", "letters_of", "rebuilt", "text_of", "undisputed"]
+__all__ = ["attribute", "letters_of", "made", "rebuilt", "text_of", "undisputed"]
 
 OF_INPUT = frozenset("BTSP")
 
@@ -102,9 +103,7 @@ def changed(config: Any, old: Mapping[str, int], new: Mapping[str, int]) -> Any:
             for each in (letter, TIED.get(letter, letter))
             if each in new and (fields[name] == old.get(each) or (each == "F" and fields[name] is None))
         }
-        for name, letters in SUMS.items():
-            if fields.get(name) == sum(old.get(letter, 0) for letter in letters):
-                sizes[name] = sum(new.get(letter, old.get(letter, 0)) for letter in letters)
+        sizes |= made(fields, old, new)
         if part is whole and is_frozen(part):
             return dataclasses.replace(part, **sizes)  # it may check its fields
         for name, size in sizes.items():
@@ -115,6 +114,15 @@ def changed(config: Any, old: Mapping[str, int], new: Mapping[str, int]) -> Any:
             else:
                 setattr(part, name, size)
     return whole
+
+
+def made(fields: Mapping[str, Any], old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, int]:
+    """Of the fields that are made of letters those that are others now, where the letters make a whole number."""
+    fitting = [
+        (name, formula) for name, formula in MADE.items() if name in fields and evaluate(formula, old) == fields[name]
+    ]
+    sizes = {name: evaluate(formula, {**old, **new}) for name, formula in fitting}
+    return {name: size for name, size in sizes.items() if size is not None and size != fields[name]}
 
 
 def is_frozen(config: Any) -> bool:

@@ -128,12 +128,11 @@ def model_settings(sizes: Mapping[str, int]) -> Iterator[Settings]:
     if not sizes:
         yield NOTHING
         return
-    yield (
-        coprime(sizes, 5, 2, 8 * 3, 8 * 13, 30) | parts(sizes, 0),
-        coprime(sizes, 3, 3, 8 * 2, 8 * 17, 60) | parts(sizes, 1),
-        coprime(sizes, 7, 2, 8 * 1, 8 * 19, 90) | parts(sizes, 2),
-    )
+    one, other, third = (coprime(sizes, run) | parts(sizes, run) for run in range(3))
+    yield one, other, third
     if not sizes.keys() & set(MODEL_AXES):
+        if "h" in sizes:
+            yield multiplied(sizes, 0), multiplied(sizes, 1), multiplied(sizes, 2)
         return
     for letters in ("CHDG", "CD"):
         yield (
@@ -143,14 +142,24 @@ def model_settings(sizes: Mapping[str, int]) -> Iterator[Settings]:
         )
 
 
-def coprime(sizes: Mapping[str, int], heads: int, repeats: int, width: int, hidden: int, more: int) -> dict[str, int]:
-    """`heads` key and value heads, each for `repeats` query heads if there are fewer of them now, of `width`."""
+COPRIME = (5, 2, 8 * 3, 8 * 13, 30), (3, 3, 8 * 2, 8 * 17, 60), (7, 2, 8 * 1, 8 * 19, 90)
+"""Key and value heads, for how many query heads each if there are fewer of them now, their width, F, more words."""
+
+STATE = (2, 5, 3), (4, 4, 1), (3, 7, 2)
+"""Heads of a state space for each head of attention; its groups; its width for each that a head takes of C. So many
+heads of such a width are C times a whole number, another in each run."""
+
+
+def coprime(sizes: Mapping[str, int], run: int) -> dict[str, int]:
+    heads, repeats, width, hidden, more = COPRIME[run]
     grouped = sizes.get("G", 0) < sizes.get("H", 0)
     H = heads * repeats if "G" in sizes and grouped else heads
     is_split = sizes.get("C", 0) == sizes.get("H", 0) * sizes.get("D", 0)
     C = H * (width if is_split else width + 8)
+    times, groups, wide = STATE[run]
     wanted = {"C": C, "H": H, "D": width, "G": heads, "F": hidden, "V": next_prime(sizes.get("V", 0) + more)}
-    return {letter: wanted[letter] for letter in MODEL_AXES if letter in sizes}
+    wanted |= {"h": H * times, "g": groups, "d": C // H * wide}
+    return {letter: wanted[letter] for letter in wanted if letter in sizes}
 
 
 PARTS = {
@@ -162,8 +171,15 @@ PARTS = {
     "N": (8 * 2, 8 * 5, 8 * 3),
     "A": (9, 14, 22),
     "M": (8 * 11, 8 * 3, 8 * 8),
+    "k": (8 * 5, 8 * 8, 8 * 3),
+    "w": (3, 2, 4),
+    "c": (2, 16, 4),
+    "i": (12, 7, 5),
+    "j": (8 * 4, 8 * 8, 8 * 2),
 }
-"""Of the axes that only some models have. What is rotated is less than the width of a head."""
+"""Of the axes that only some models have. What is rotated is less than the width of a head. A window is no longer than
+what the model is given; a chunk is shorter in one run, and may be longer in another: what is filled up to whole chunks
+is not as long as one."""
 
 
 def parts(sizes: Mapping[str, int], run: int) -> dict[str, int]:
@@ -191,6 +207,14 @@ def widened(sizes: Mapping[str, int], letters: str, times: int, others: int, gro
     wanted = {letter: sizes[letter] * factors[letter] for letter in factors if letter in sizes}
     wanted["V"] = sizes.get("V", 0) + more
     return {letter: wanted[letter] for letter in MODEL_AXES if letter in sizes and letter in f"{letters}FV"}
+
+
+MULTIPLES = {"h": (3, 4, 5), "g": (1, 2, 5), "d": (2, 6, 4), "k": (5, 2, 3)}
+"""How often what a state space has now, where nothing but that is changed: h·d stays a multiple of C."""
+
+
+def multiplied(sizes: Mapping[str, int], run: int) -> dict[str, int]:
+    return {letter: sizes[letter] * its[run] for letter, its in MULTIPLES.items() if letter in sizes}
 
 
 def next_prime(number: int) -> int:

@@ -1,9 +1,9 @@
 """What a size is made of, read from how it changed: 14 where B=2 and T=7, 33 where B=3 and T=11, is B·T.
 
 A formula is a product of letters, with a whole factor or divisor, or a letter plus or minus a number, a sum of two, or
-a product of such a sum with another letter, or what a part leaves of a whole:
+a product of such a sum with another letter, or what a part leaves of a whole, or how many chunks there are of a length:
 
-    B    B·H    3·C    D/2    T-1    P+T    2·T-1    B·(T-1)    H·(U+R)    D-R    H/G
+    B    B·H    3·C    D/2    T-1    P+T    2·T-1    B·(T-1)    H·(U+R)    D-R    H/G    h·d+2·g·N    T+w-1    ⌈T/c⌉
 
 Of all that fit every run the simplest is taken, and none where two are equally simple: a wrong letter is worse than
 none.
@@ -15,17 +15,27 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, permutations
+from math import ceil
 from operator import mul
 
-from ..letters import PART_AXES, is_of_input
+from ..letters import PART_AXES, STATE_AXES, is_of_input
 
 __all__ = ["Formulas", "bracketed", "evaluate", "in_formula"]
 
 Sizes = tuple[int, ...]
 """Of one dim, or of one letter, in each of the runs."""
 
-FIRST = "BPSTEKGHUZDRCFVJQMAN"
+FIRST = "BPSTEKGHghiUZDdkjRCFVJQMANwc"
 """In which order letters stand in a formula: P+T, B·H, H·D."""
+
+JOINED = frozenset({"hd", "gd", "gk", "hk", "hN", "gN", "ij"})
+"""Of letters that only some models have those that stand in one product: heads, and what each has."""
+
+WINDOW = "w"
+"""What is put before a length to go over it with a window is one less than that."""
+
+CHUNK = "c"
+"""A length is filled up to whole chunks."""
 
 MOST_FACTORS = 4
 LARGEST_FACTOR, LARGEST_SHARE = 8, 8
@@ -70,15 +80,17 @@ class Formulas:
             yield from self.sums(sizes)
         if least == 3:
             yield from self.remainders(sizes)
+            yield from self.chunks(sizes)
         if least == 4:
             yield from self.beside(sizes)
         for letter, values in self.letters.items() if least == 4 else ():
             if all(size % value == 0 for size, value in zip(sizes, values, strict=True)):
                 rest = tuple(size // value for size, value in zip(sizes, values, strict=True))
                 yield from ((2 + cost, f"{letter}·({text})") for cost, text in self.sums(rest))
+                yield from ((1 + cost, f"{letter}·{bracketed(text)}") for cost, text in self.chunks(rest))
 
     def products(self, count: int) -> list[Product]:
-        """Each product of so many letters. Of those that only some models have one may be among them."""
+        """Each product of so many letters. Of those that only some models have there may be one, or two of a kind."""
         while len(self.levels) < count:
             self.levels.append(list(self.longer(self.levels[-1] if self.levels else [((), ())])))
         return self.levels[count - 1]
@@ -86,9 +98,9 @@ class Formulas:
     def longer(self, shorter: list[Product]) -> Iterator[Product]:
         names = list(self.letters)
         for letters, values in shorter:
-            has_part = any(letter in PART_AXES for letter in letters)
+            has = "".join(letter for letter in letters if letter in PART_AXES)
             for letter in names[names.index(letters[-1]) :] if letters else names:
-                if not (has_part and letter in PART_AXES):
+                if not has or letter not in PART_AXES or has + letter in JOINED:
                     its = self.letters[letter]
                     yield (*letters, letter), tuple(map(mul, values, its)) if letters else its
 
@@ -106,23 +118,35 @@ class Formulas:
                     yield factor + 1, f"{scaled(letter, Fraction(factor))}{offset:+d}"
         for (one, first), (other, second) in combinations(self.letters.items(), 2):
             offset = sizes[0] - first[0] - second[0]
-            is_allowed = not offset or (abs(offset) <= LARGEST_OFFSET and {one, other} <= set(lengths))
+            if other in STATE_AXES:
+                is_allowed = other == WINDOW and one in lengths and offset == -1
+            else:
+                is_allowed = not offset or (abs(offset) <= LARGEST_OFFSET and {one, other} <= set(lengths))
             if is_allowed and all(size - a - b == offset for size, a, b in zip(sizes, first, second, strict=True)):
                 yield 2 + bool(offset), f"{one}+{other}" + (f"{offset:+d}" if offset else "")
 
     def remainders(self, sizes: Sizes) -> Iterator[tuple[int, str]]:
         """What a part leaves of another axis, D-R; and how often one goes into another, H/G."""
         for (one, first), (other, second) in permutations(self.own.items(), 2):
-            if other in PART_AXES and all(size + b == a for size, a, b in zip(sizes, first, second, strict=True)):
+            is_part = other in PART_AXES and not {one, other} & {*STATE_AXES}
+            if is_part and all(size + b == a for size, a, b in zip(sizes, first, second, strict=True)):
                 yield 3, f"{one}-{other}"
             elif all(size * b == a for size, a, b in zip(sizes, first, second, strict=True)):
                 yield 3, f"{one}/{other}"
 
+    def chunks(self, sizes: Sizes) -> Iterator[tuple[int, str]]:
+        """How many chunks there are of a length, the last of which may be filled up; and that and one more."""
+        chunk = self.own.get(CHUNK, ())
+        for letter, values in self.letters.items() if chunk else ():
+            counts = [-(-length // each) for length, each in zip(values, chunk, strict=True)]
+            more = constant_difference(sizes, counts)
+            if letter not in self.own and more in (0, 1):
+                yield 3 + more, f"⌈{letter}/{CHUNK}⌉" + "+1" * more
+
     def beside(self, sizes: Sizes) -> Iterator[tuple[int, str]]:
         """What queries, keys and values, or a gate and what it lets through, take side by side: C+2·G·D."""
-        wide = [
-            each for count in (1, 2) for each in self.products(count) if all(letter in self.own for letter in each[0])
-        ]
+        widths = self.own.keys() - {WINDOW, CHUNK}
+        wide = [each for count in (1, 2) for each in self.products(count) if widths.issuperset(each[0])]
         whole = {values: letters for letters, values in reversed(wide)}
         for letters, values in wide:
             rest = tuple(size - 2 * value for size, value in zip(sizes, values, strict=True))
@@ -135,10 +159,13 @@ Product = tuple[tuple[str, ...], Sizes]
 
 
 def is_likely(letters: tuple[str, ...], ratio: Fraction) -> bool:
-    """Whether a ratio is none that fits by chance. Of heads there are no shares: what is H/2 may be H/G."""
+    """Whether a ratio is none that fits by chance. Of heads there are no shares: what is H/2 may be H/G; and nothing is
+    a few times as long as a window."""
+    if WINDOW in letters and ratio != 1:
+        return False
     if ratio.numerator > LARGEST_FACTOR or ratio.denominator > LARGEST_SHARE:
         return False
-    return ratio.denominator == 1 or "H" not in letters
+    return ratio.denominator == 1 or not {"H", "h"} & {*letters}
 
 
 def word(letters: tuple[str, ...]) -> str:
@@ -175,7 +202,7 @@ def scaled(word: str, factor: Fraction) -> str:
     return f"{times}{word}{by}"
 
 
-TOKEN = re.compile(r"\d+|[^\W\d]\w*|\?\d+|[·/+()-]")
+TOKEN = re.compile(r"\d+|[^\W\d]\w*|\?\d+|[·/+()⌈⌉-]")
 
 LONGEST = 64
 """Words in a formula: a file may say anything."""
@@ -213,9 +240,12 @@ def term(words: list[str], sizes: Mapping[str, int]) -> Fraction:
 
 def factor(words: list[str], sizes: Mapping[str, int]) -> Fraction:
     word = words.pop(0)
-    if word != "(":
+    if word not in CLOSED:
         return Fraction(int(word) if word.isdecimal() else sizes[word])
     value = total(words, sizes)
-    if words.pop(0) != ")":
+    if words.pop(0) != CLOSED[word]:
         raise ValueError("a bracket does not close")
-    return value
+    return value if word == "(" else Fraction(ceil(value))
+
+
+CLOSED = {"(": ")", "⌈": "⌉"}

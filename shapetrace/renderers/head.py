@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from ..letters import ORDER
 from ..passes.diagnosis import diagnosis
 from ..schema import Trace
 from .cells import Piece, cut, escape, line, width_of, wrap
 
 __all__ = ["does_of", "head", "lettered", "letters", "named", "packed"]
-
-ORDER = "BTSCHDGFVPL"
-"""The letters in the order in which a paper would list them."""
 
 
 def head(trace: Trace, width: int) -> list[Text]:

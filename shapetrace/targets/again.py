@@ -10,6 +10,7 @@ from ..capture.given import Given, given
 from ..capture.probe import Source
 from ..capture.rebuild import letters_of
 from ..capture.weightless import within
+from ..letters import TIED
 from .ready import Ready
 
 __all__ = ["source"]
@@ -27,14 +28,19 @@ def source(ready: Ready, plain: Given) -> Source | None:
         return None
     if "D" in known and {"C", "H"} <= letters.keys():
         letters["D"] = known["D"]
-    is_grouped = letters.get("G") != letters.get("H")
-    if not is_grouped:
-        letters.pop("G", None)  # each query head has keys of its own, at other sizes too
+    tied = {  # each query head has keys of its own, at other sizes too
+        letter: other
+        for letter, other in TIED.items()
+        if other in letters and letter in sizes and letters.get(letter, known.get(other)) == letters[other]
+    }
+    letters = {letter: size for letter, size in letters.items() if letter not in tied}
 
     def build(new: Sizes) -> tuple[nn.Module, Given]:
         if not new:
             return copied(ready.model), plain
-        model, args, kwargs = ready.again(new if is_grouped or "H" not in new else {**new, "G": new["H"]})
+        model, args, kwargs = ready.again(
+            {**new, **{letter: new[other] for letter, other in tied.items() if other in new}}
+        )
         own = copied(model) if model is ready.model else model  # a target that is a model, or gives one again and again
         return own, given(own.forward, args, kwargs)
 

@@ -130,6 +130,31 @@ def test_letters_are_the_whole_numbers_that_size_axes_of_the_model(
             {"R": 16, "U": 24},
             {"qk_rope_head_dim": 16, "head_dim": 16, "qk_nope_head_dim": 24, "qk_head_dim": 40},
         ),
+        (
+            {"d_model": 8, "mamba_n_heads": 4, "mamba_d_head": 4, "mamba_expand": 2},
+            {"C": 24, "h": 6, "d": 12},
+            {"d_model": 24, "mamba_n_heads": 6, "mamba_d_head": 12, "mamba_expand": 3},
+        ),
+        (  # which is no whole number of times as wide
+            {"d_model": 8, "mamba_n_heads": 4, "mamba_d_head": 4, "mamba_expand": 2},
+            {"C": 24},
+            {"d_model": 24, "mamba_n_heads": 4, "mamba_d_head": 4, "mamba_expand": 2},
+        ),
+        (
+            {
+                "linear_num_value_heads": 4,
+                "linear_value_head_dim": 8,
+                "linear_num_key_heads": 4,
+                "linear_key_head_dim": 8,
+            },
+            {"h": 6, "d": 24},
+            {
+                "linear_num_value_heads": 6,
+                "linear_value_head_dim": 24,
+                "linear_num_key_heads": 6,
+                "linear_key_head_dim": 24,
+            },
+        ),
     ],
 )
 def test_what_hangs_together_in_a_configuration_changes_together(

@@ -88,6 +88,7 @@ def test_the_axes_of_a_model_keep_to_the_laws_that_they_kept(
 
 ALL = {"C": 64, "H": 4, "G": 2, "D": 16, "F": 88, "V": 101, "E": 8, "K": 2, "J": 40}
 ALL |= {"R": 8, "U": 12, "Q": 36, "Z": 28, "N": 10, "A": 6, "M": 20}
+ALL |= {"h": 16, "g": 4, "d": 8, "k": 18, "w": 4, "c": 5, "i": 3, "j": 26}
 
 
 @given(st.permutations(sorted(ALL)).map(lambda letters: letters[:9]), st.data())
@@ -105,6 +106,7 @@ def test_no_axis_of_a_model_is_made_of_its_others_at_the_sizes_of_the_runs(
 
 
 MADE = "H/G D-R U+R Z+R H·(U+R) H·(U+D) A+2·N D/2 R/2 3·C 2·F 2·J C+2·G·D G·D".split()
+MADE += "h·d g·N h·d+2·g·N g·k h·d+2·g·k h/g i·j j-R".split()
 
 
 @pytest.mark.parametrize("axis", MADE)
@@ -113,7 +115,9 @@ def test_what_two_runs_tell_of_the_axes_of_a_model_the_third_confirms(
     axis: str, groups: int, repeats: int, data: st.DataObject
 ) -> None:
     D = data.draw(st.sampled_from([4, 8, 16, 24, 32, 64, 128]))
-    sizes = {letter: data.draw(st.sampled_from([8, 16, 24, 64, 96, 256])) for letter in "FJUQZNAVE"}
+    sizes = {letter: data.draw(st.sampled_from([8, 16, 24, 64, 96, 256])) for letter in "FJUQZNAVEdkij"}
+    sizes |= {"g": data.draw(st.sampled_from([1, 2, 8])), "w": data.draw(st.integers(2, 7)), "c": 256}
+    sizes["h"] = sizes["g"] * data.draw(st.sampled_from([2, 3, 4, 8]))
     sizes |= {"H": groups * repeats, "G": groups, "D": D, "C": groups * repeats * D, "K": 2, "R": D // 2}
     runs = [sizes, *next(iter(model_settings(sizes)))]
 
@@ -128,6 +132,7 @@ def test_what_two_runs_tell_of_the_axes_of_a_model_the_third_confirms(
 
 FRESH = {"H": 22, "G": 11, "D": 52, "C": 22 * 52, "F": 202, "V": 997, "E": 34, "K": 9, "J": 62}
 FRESH |= {"R": 28, "U": 46, "Q": 74, "Z": 58, "N": 38, "A": 13, "M": 86}
+FRESH |= {"h": 51, "g": 17, "d": 82, "k": 94, "w": 6, "c": 37, "i": 29, "j": 118}
 
 
 @given(st.integers(1, 512), st.integers(1, 16), st.sampled_from([1, 2, 4, 8]))
@@ -145,6 +150,19 @@ def test_the_part_of_a_head_that_is_rotated_is_no_wider_than_the_head(width: int
     for run in next(iter(model_settings({"H": 2, "D": width, "R": rotated}))):
         assert run["R"] < run["D"]
         assert run["R"] % 4 == 0
+
+
+@given(st.integers(1, 8), st.integers(1, 64), st.integers(1, 8), st.integers(1, 8), st.integers(1, 4))
+def test_a_state_space_is_as_many_times_as_wide_as_the_model_but_another_number_in_each_run(
+    heads: int, width: int, groups: int, repeats: int, times: int
+) -> None:
+    C = heads * width * repeats
+    sizes = {"C": C, "H": heads, "g": groups, "h": groups * heads * repeats, "d": width * times}
+    for settings in [next(iter(model_settings(sizes))), list(model_settings({"h": sizes["h"], "d": sizes["d"]}))[1]]:
+        now = [sizes | run for run in settings]
+        assert not [run for run in now if run["h"] * run["d"] % run["C"] and sizes["h"] * sizes["d"] % C == 0]
+        assert not [run for run in now if run["h"] % run["g"] and "g" in settings[0]]
+        assert len({run["h"] * run["d"] // run["C"] for run in now[:2]}) == 2
 
 
 def test_heads_for_keys_are_not_always_the_same_share_of_the_heads() -> None:

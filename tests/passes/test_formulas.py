@@ -64,6 +64,36 @@ def test_parts_of_heads_ranks_and_states_are_told(formula: str, sizes: tuple[int
     assert Formulas(PARTS).of(sizes) == formula
 
 
+STATES = {"B": (3, 5, 7), "T": (7, 5, 11), "C": (64, 240, 144), "H": (4, 10, 9), "G": (2, 5, 3), "N": (10, 16, 40)}
+STATES |= {"h": (16, 20, 36), "g": (4, 5, 4), "d": (8, 72, 16), "k": (18, 40, 24), "w": (4, 3, 2), "c": (5, 2, 16)}
+
+
+@pytest.mark.parametrize(
+    ("formula", "sizes"),
+    [
+        ("h·d", (128, 1440, 576)),
+        ("g·k", (72, 200, 96)),
+        ("g·N", (40, 80, 160)),
+        ("h·d+2·g·N", (208, 1600, 896)),
+        ("h·d+2·g·k", (272, 1840, 768)),
+        ("h/g", (4, 4, 9)),
+        ("B·T·h·d", (2688, 36000, 44352)),
+        ("T+w-1", (10, 7, 12)),
+        ("⌈T/c⌉", (2, 3, 1)),
+        ("⌈T/c⌉+1", (3, 4, 2)),
+        ("c·⌈T/c⌉", (10, 6, 16)),
+        ("B·⌈T/c⌉", (6, 15, 7)),
+        (None, (8, 10, 18)),  # h/2
+        (None, (8, 6, 4)),  # 2·w
+        (None, (24, 92, 52)),  # h+d
+        (None, (60, 237, 142)),  # C-w
+        ("h·N", (160, 320, 1440)),
+    ],
+)
+def test_what_a_state_space_is_made_of_is_told(formula: str | None, sizes: tuple[int, ...]) -> None:
+    assert Formulas(STATES).of(sizes) == formula
+
+
 def test_two_letters_of_the_same_sizes_name_nothing() -> None:
     formulas = Formulas({"B": (2, 3, 5), "N": (2, 3, 5), "T": (4, 7, 11)})
     assert [formulas.of(sizes) for sizes in ((2, 3, 5), (8, 21, 55), (4, 7, 11))] == [None, None, "T"]
@@ -130,6 +160,12 @@ def test_a_formula_that_is_found_gives_the_sizes_that_it_was_found_from(
         ("2·T-1", 7),
         ("B·(T-1)", 6),
         ("B·(P+T)·C", 144),
+        ("⌈P/T⌉", 2),
+        ("T·⌈P/T⌉", 8),
+        ("⌈T/B⌉+1", 3),
+        ("⌈P/T", None),
+        ("⌈P/T)", None),
+        ("(P/T⌉", None),
         ("P/2", None),  # no whole number
         ("X", None),
         ("B·X", None),
@@ -151,7 +187,7 @@ def test_an_axis_has_a_size_where_its_letters_have(axis: str | int, size: int | 
     assert evaluate(axis, {"B": 2, "T": 4, "C": 8, "D": 4, "P": 5}) == size
 
 
-@given(st.text(alphabet="BT23·/+-()? ", max_size=12))
+@given(st.text(alphabet="BT23·/+-()⌈⌉? ", max_size=12))
 def test_whatever_a_file_says_an_axis_is_raises_nothing(text: str) -> None:
     assert isinstance(evaluate(text, {"B": 2, "T": 4}), int | None)
 

@@ -56,6 +56,22 @@ def test_experts_ranks_and_rotated_parts_are_letters_too() -> None:
     assert found.roles("q")[0].axes == ("B", "H", "T", "U+R")
 
 
+def test_a_state_space_has_letters_of_its_own() -> None:
+    found = traced("hf:bamba", changes=("num_hidden_layers=1",))
+    letters = {letter: found.sizes[letter] for letter in "hgdNwc"}
+    assert letters == {"h": 128, "g": 1, "d": 64, "N": 256, "w": 4, "c": 256}
+    assert found["model.layers.0.mamba"]["gate"].axes == ("B", "T", "h·d")
+    assert found["model.layers.0.mamba"]["out"].axes == ("B", "h·d+2·g·N", "T")
+
+
+def test_heads_of_linear_attention_are_not_those_of_attention() -> None:
+    widths = ("num_hidden_layers=1", "linear_num_key_heads=32", "linear_key_head_dim=64")
+    found = traced("hf:qwen3_next", changes=widths)
+    assert {letter: found.sizes[letter] for letter in "hdkw"} == {"h": 32, "d": 128, "k": 64, "w": 4}
+    assert "g" not in found.sizes  # each head has keys of its own
+    assert found["model.layers.0.linear_attn"]["out"].axes == ("B", "h·d+2·h·k", "T")
+
+
 def test_it_is_printed_as_any_model() -> None:
     found = traced("hf:llama", *"--C 64 --H 4 --G 2 --D 16 --F 96 --V 100 --L 2".split())
     head, *_ = render(found, Style(width=100, color=False)).splitlines()

@@ -50,6 +50,7 @@ def elsewhere(s: Subject, setting: Sizes) -> tuple[Sizes, Specimen]:
 def held(s: Subject, setting: Sizes) -> Sizes:
     """The setting, but for letters that the trace does not know: what it says of them are numbers, also in "4·B"."""
     known = {*s.trace.sizes} | ({"D"} if "C" in s.trace.sizes else set())  # a width of H·D
+    known |= {"H"} if {"C", "h"} <= known else set()  # which h·d is a multiple of
     return setting._replace(**{letter: size for letter, size in s.sizes._asdict().items() if letter not in known})
 
 

@@ -24,8 +24,7 @@ EXCEPTIONS: dict[str, tuple[str, Callable[[Sizes], dict[str, Any]]]] = {
     ),
     "longcat_flash": ("rotates what it calls head_dim", lambda z: {"head_dim": 8}),
     "dots3_note_text": ("sliding layers have wider heads", lambda z: {"head_dim": 20}),
-    "falcon_h1": ("its state space is not expanded", lambda z: {"mamba_n_heads": z.H}),
-    "mamba2": ("its state space is twice as wide", lambda z: {"num_heads": 2 * z.H}),
+    "mamba2": ("its heads are those of a state space", lambda z: {"num_heads": z.h, "head_dim": z.d}),
     "FunAsrNanoAdaptorConfig": ("a quarter of the width", lambda z: {"intermediate_size": z.C // 4}),
     "bit": (
         "normalised in 32 groups",
@@ -64,8 +63,12 @@ EXCEPTIONS: dict[str, tuple[str, Callable[[Sizes], dict[str, Any]]]] = {
     "recurrent_gemma": ("the third layer is attention", lambda z: {"num_hidden_layers": 3}),
     "lfm2_moe": ("no default", lambda z: {"layer_types": ["conv", "full_attention"], "num_hidden_layers": 2}),
     "zamba": (
-        "layers that share weights: two of them",
-        lambda z: {"layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"], "num_hidden_layers": 4},
+        "layers that share weights: two of them; goes through its heads one by one",
+        lambda z: {
+            "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"],
+            "num_hidden_layers": 4,
+            "n_mamba_heads": 2,
+        },
     ),
     "bamba": ("no attention by default", lambda z: {"attn_layer_indices": [1]}),
     "granitemoehybrid": ("no attention by default", lambda z: {"layer_types": ["linear_attention", "full_attention"]}),
@@ -110,9 +113,9 @@ EXCEPTIONS: dict[str, tuple[str, Callable[[Sizes], dict[str, Any]]]] = {
         lambda z: {
             "indexer_budget": 8,
             "indexer_compress_ratio": 2,
-            "indexer_n_heads": 2,
+            "indexer_n_heads": z.i,
             "indexer_kv_heads": 1,
-            "indexer_head_dim": 24,
+            "indexer_head_dim": z.j,
         },
     ),
     "zaya": ("takes one expert", lambda z: {"num_experts_per_tok": 1}),

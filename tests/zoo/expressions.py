@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-TOKEN = re.compile(r"\s*(\d+|[^\W\d_]\d*|[·*/+()\-])")
+TOKEN = re.compile(r"\s*(\d+|[^\W\d_]\d*|[·*/+()⌈⌉\-])")
 
 
 def predict(axis: str | int, sizes: Mapping[str, int]) -> int:
     """The size that an axis has at these sizes of the letters.
 
-    Products with "·", sums and differences, exact quotients, integers, names of one letter, brackets.
+    Products with "·", sums and differences, exact quotients, integers, names of one letter, brackets,
+    and quotients that are rounded up, "⌈T/c⌉".
     `KeyError` for a letter that has no size, `ValueError` for what is no axis or a quotient that is not exact.
     """
     if isinstance(axis, int):
@@ -57,4 +58,10 @@ def atom(tokens: list[str], sizes: Mapping[str, int]) -> tuple[int, list[str]]:
         if rest[:1] != [")"]:
             raise ValueError("a bracket is open")
         return value, rest[1:]
+    if first == "⌈":
+        value, rest = atom(rest, sizes)
+        divisor, rest = atom(rest[1:], sizes) if rest[:1] == ["/"] else (0, [])
+        if not divisor or rest[:1] != ["⌉"]:
+            raise ValueError("what is rounded up is no quotient")
+        return -(-value // divisor), rest[1:]
     return int(first) if first.isdigit() else sizes[first], rest

@@ -18,15 +18,14 @@ FIELDS: list[tuple[Callable[[Sizes], int], str]] = [
         attention_heads num_encoder_attention_heads num_decoder_attention_heads encoder_num_attention_heads
         decoder_num_attention_heads speech_encoder_attention_heads t2u_encoder_attention_heads
         t2u_decoder_attention_heads swa_num_attention_heads cross_num_attention_heads conf_num_attention_heads
-        num_self_attention_heads num_cross_attention_heads linear_num_heads num_query_groups"""),
+        num_self_attention_heads num_cross_attention_heads num_query_groups"""),
     (lambda z: z.G, """num_key_value_heads kv_n_heads num_kv_heads swa_num_key_value_heads cross_num_key_value_heads
         encoder_num_key_value_heads decoder_num_key_value_heads num_global_key_value_heads"""),
     (lambda z: z.D, """head_dim d_kv d_head dim_head attention_head_size swa_head_dim cross_head_dim
-        kv_channels global_head_dim linear_head_dim mamba_d_head mamba_headdim mamba_head_dim swa_v_head_dim
-        v_head_dim"""),
+        kv_channels global_head_dim swa_v_head_dim v_head_dim"""),
     (lambda z: z.C, """hidden_size d_model n_embd dim emb_dim embed_dim hidden_dim cross_hidden_size lru_width
         word_embed_proj_dim out_hidden_size encoder_hidden_size backbone_hidden_size decoder_hidden_size output_dim
-        cross_attention_hidden_size hidden_size_global output_hidden_size embedding_dim mamba_d_ssm
+        cross_attention_hidden_size hidden_size_global output_hidden_size embedding_dim
         adapter_out_dim adapter_in_dim
         adapter_input_size audio_hidden_size upsample_groups"""),
     (lambda z: z.F, """intermediate_size d_ff ffn_dim encoder_ffn_dim decoder_ffn_dim n_inner d_inner dff dim_ff
@@ -47,17 +46,20 @@ FIELDS: list[tuple[Callable[[Sizes], int], str]] = [
     (lambda z: z.U, "qk_nope_head_dim"),
     (lambda z: z.R, "qk_rope_head_dim rotary_dim"),
     (lambda z: z.M, "embedding_size"),
-    (lambda z: 18, "linear_key_head_dim"),
-    (lambda z: 22, "linear_value_head_dim"),
-    (lambda z: 4, "linear_num_key_heads"),
-    (lambda z: 2, "n_groups mamba_n_groups mamba_ngroups"),
-    (lambda z: 8, "linear_num_value_heads"),
-    (lambda z: 2 * z.H, "mamba_n_heads mamba_num_heads"),  # with D, twice the width
+    (lambda z: z.h, "mamba_n_heads mamba_num_heads n_mamba_heads linear_num_value_heads linear_num_heads"),
+    (lambda z: z.g, "n_groups mamba_n_groups mamba_ngroups linear_num_key_heads"),
+    (lambda z: z.d, "mamba_d_head mamba_headdim mamba_head_dim"),
+    (lambda z: z.d + 6, "linear_value_head_dim linear_head_dim"),  # with h, no multiple of the width
+    (lambda z: z.k, "linear_key_head_dim"),
+    (lambda z: z.h * z.d, "mamba_d_ssm"),
+    (lambda z: z.w, "conv_kernel d_conv mamba_d_conv linear_conv_kernel_dim short_conv_kernel_size conv_L_cache"),
     (lambda z: z.N, "state_size mamba_d_state ssm_state_size"),
     (lambda z: z.A, "time_step_rank mamba_dt_rank dt_rank"),
     (lambda z: 4, """sliding_window attention_window sliding_window_size attention_window_size attention_chunk_size
         local_attention keep_window_size local_attn_chunk_length lsh_attn_chunk_length block_size"""),
-    (lambda z: 5, "chunk_size mamba_chunk_size"),
+    (lambda z: z.c, "chunk_size mamba_chunk_size"),
+    (lambda z: z.i, "index_n_heads indexer_n_heads"),
+    (lambda z: z.j, "index_head_dim indexer_head_dim"),
     (lambda z: 64, "image_size"),
     (lambda z: 14, "hidden_size_per_layer_input laurel_rank"),
 ]  # fmt: skip

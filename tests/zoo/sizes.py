@@ -17,6 +17,10 @@ class Sizes(NamedTuple):
     Q, Z      ranks of queries, and of keys and values
     N, A      a state space's state, and the rank of its time step
     M         width of the embedding, where it may be another
+    h, g, d   heads of a state space or of linear attention, its groups or heads of keys, and the width of a head
+    k         width of its keys, where it may be another
+    w, c      window of its convolution, and length of its chunks
+    i, j      heads of an indexer, and their width
     L         layers, where the configuration does not ask for more of them to have each kind once
     """
 
@@ -38,6 +42,14 @@ class Sizes(NamedTuple):
     N: int = 10
     A: int = 6
     M: int = 20
+    h: int = 16
+    g: int = 4
+    d: int = 8
+    k: int = 18
+    w: int = 4
+    c: int = 5
+    i: int = 3
+    j: int = 26
     L: int = 2
 
     @property
@@ -53,6 +65,7 @@ def others(sizes: Sizes, seed: int) -> list[Sizes]:
         heads = rng.sample([(2, 1), (6, 3), (6, 1), (8, 4), (10, 5)], 3)  # with their key/value heads
         widths, inner, words = rng.sample([8, 24, 32, 40], 3), rng.sample(range(72, 160, 8), 3), rng.sample(WORDS, 3)
         parts = {letter: rng.sample(its, 3) for letter, its in PARTS.items()}
+        many = rng.sample(MANY, 3)
         found = [
             Sizes(
                 *lengths[i::3],  # B, T, S
@@ -61,15 +74,24 @@ def others(sizes: Sizes, seed: int) -> list[Sizes]:
                 F=inner[i],
                 V=words[i],
                 L=sizes.L,
+                h=heads[i][0] * many[i] // 4,
+                g=rng.choice([each for each in (1, 2, 3, 5) if heads[i][0] * many[i] // 4 % each == 0]),
+                d=widths[i] * 8 // many[i],
                 **{letter: its[i] for letter, its in parts.items()},
             )
             for i in range(3)
         ]
-        if all(len({getattr(z, letter) for z in (sizes, *found)}) == 4 for letter in ("H", "G", "C", "F", *PARTS)):
+        if all(
+            len({getattr(z, letter) for z in (sizes, *found)}) == 4 for letter in ("H", "G", "C", "F", "h", "d", *PARTS)
+        ):
             return found
 
 
 WORDS = [103, 107, 109, 113]
+
+MANY = [2, 4, 8, 16]
+"""Quarters of heads that a state space has for each of attention: its width is always twice that of the model, for many
+configurations say so."""
 
 PARTS = {
     "E": [7, 8, 9, 12],
@@ -82,6 +104,11 @@ PARTS = {
     "N": [5, 8, 12, 14],
     "A": [3, 4, 5, 8],
     "M": [12, 28, 36, 44],
+    "k": [10, 14, 22, 26],
+    "w": [2, 3, 5, 6],
+    "c": [3, 4, 6, 8],
+    "i": [2, 5, 6, 7],
+    "j": [12, 18, 30, 34],
 }
 """The sizes that axes of some models may have elsewhere. What is rotated is no more than the least width of a head."""
 

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from ...errors import TargetError
+from ...letters import FIELDS
 from ..place import Place, Way, hint
 
 __all__ = ["find"]
@@ -100,7 +101,8 @@ def builder(wanted: Wanted, notes: dict[str, None]) -> Callable[..., object]:
 
     chosen: list[Plan] = []  # by the first that is built; others, at other sizes, are given the same
 
-    def build(**letters: int | None) -> object:
+    def build(**options: int | None) -> object:
+        letters = {LETTERS.get(name, name): size for name, size in options.items()}
         own = {letter: size for letter, size in letters.items() if letter not in fixed and size is not None}
         config = recipe.config(own)
         if kind.__name__.endswith("ForSequenceClassification") and config.pad_token_id is None:
@@ -128,6 +130,12 @@ def builder(wanted: Wanted, notes: dict[str, None]) -> Callable[..., object]:
     return build
 
 
+OPTIONS = {letter: FIELDS[letter].split()[0] for letter in FIELDS if letter.islower()}
+"""Letters that are no options by themselves: another builder may take `h` and `w` for what is tall and wide."""
+
+LETTERS = {name: letter for letter, name in OPTIONS.items()}
+
+
 def made(target: str, kind: Any, config: Any, is_real: bool) -> Any:
     from ..refusals import refused
     from .configs import fields, fitting, quietly, uninitialised
@@ -144,7 +152,7 @@ def made(target: str, kind: Any, config: Any, is_real: bool) -> Any:
 def signature(fixed: Mapping[str, int], own: Sequence[str]) -> Signature:
     """The letters of the input with their sizes, and the model's own."""
     options: list[tuple[str, Any, int | None]] = [(letter, int, size) for letter, size in fixed.items()]
-    options += [(letter, int | None, None) for letter in own if letter not in fixed]
+    options += [(OPTIONS.get(letter, letter), int | None, None) for letter in own if letter not in fixed]
     return Signature(
         [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=size) for name, kind, size in options]
     )

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
-from ...capture.rebuild import attribute, text_of
+from ...capture.rebuild import attribute, made, text_of
 from ...errors import TargetError, brief
 from ...letters import FIELDS, MODEL_AXES, PART_AXES, letters_of_names
 from ..options import literal
@@ -213,6 +213,7 @@ def resized(config: Any, letters: Mapping[str, int]) -> dict[Way, Any]:
                 continue
             if is_open or old.setdefault(letter, value) == value:
                 found[(*way, name)] = letters[letter]
+        found |= {(*way, name): size for name, size in made(fields, old, letters).items()}
         if "L" in letters and letters["L"] < old.get("L", 0):
             found |= {(*way, name): value for name, value in shortened(fields, old["L"], letters["L"]).items()}
         if "V" in letters:
