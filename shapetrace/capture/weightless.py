@@ -23,6 +23,7 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
 )
 
+from .bounds import within_bounds
 from .copied import weightless
 
 __all__ = ["Weightless", "building", "built", "mode_of", "runnable", "within"]
@@ -51,6 +52,7 @@ class Weightless(FakeTensorMode):
             return args[0].fake_device
         if FakeTensor not in types and is_earnest(func, args, kwargs or {}):
             return func(*args, **(kwargs or {}))
+        within_bounds(func, args)
         if func is GROUPED and args[0].dtype != torch.bfloat16:
             return self.grouped(func, args, kwargs or {})
         return self.dispatch(func, types, args, kwargs or {})

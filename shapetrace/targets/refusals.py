@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import (
 from ..errors import ShapetraceError, TargetError, brief
 from .blame import hidden, posix
 
-__all__ = ["WEIGHTLESS", "refused", "said"]
+__all__ = ["WEIGHTLESS", "refused", "remedy", "said"]
 
 WEIGHTLESS = (
     DataDependentOutputException,
@@ -40,8 +40,26 @@ def refused(what: str, advice: str, fields: Iterable[tuple[str, object]]) -> Ite
     except (ShapetraceError, *WEIGHTLESS):
         raise
     except Exception as error:
-        lines = [what, f"  {said(error)}", *spoken(error, fields), advice]
+        lines = [what, f"  {said(error)}", *spoken(error, fields), remedy(error) or advice]
         raise TargetError("\n".join(lines)) from None
+
+
+EXTRAS = ("timm", "torchvision")
+"""Libraries that an extra of shapetrace brings, of the same name."""
+
+LACKS = re.compile(r"requires the (\w+) library but it was not found")
+INSTALL = re.compile(r"pip install ([\w-]+)")
+
+
+def remedy(error: Exception, library: str = "") -> str | None:
+    """How `library` gets what is not installed; None if that is not what is wrong."""
+    lacks, told = LACKS.search(str(error)), INSTALL.search(str(error))
+    if not isinstance(error, ImportError) or not (lacks or isinstance(error, ModuleNotFoundError)):
+        return None
+    name = lacks[1] if lacks else (error.name or "").partition(".")[0]
+    if name in EXTRAS or (name and library in EXTRAS):
+        return f"pip install 'shapetrace[{library if library in EXTRAS else name}]' brings {name}"
+    return f"pip install {told[1]} brings it" if told else f"{name} is not installed" if name else None
 
 
 def said(error: Exception) -> str:

@@ -152,3 +152,49 @@ def test_what_is_large_is_fake_even_of_integers() -> None:
 def test_the_mode_of_a_model_is_that_of_its_weights() -> None:
     assert mode_of(nn.Linear(2, 2)) is None
     assert isinstance(mode_of(weightless()), Weightless)
+
+
+class Placed(nn.Module):
+    """Adds a table of positions to one of ids."""
+
+    def __init__(self, look: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.look = look
+        self.token, self.places = nn.Embedding(11, 8), nn.Embedding(4, 8)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.token(ids) + self.look(self.places.weight, ids)
+
+
+LOOKS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "embedding": lambda table, ids: nn.functional.embedding(torch.arange(ids.shape[1]).unsqueeze(0), table),
+    "counted": lambda table, ids: nn.functional.embedding(torch.ones_like(ids).cumsum(1) - 1, table),
+    "indexed": lambda table, ids: table[torch.arange(ids.shape[1])],
+    "chosen": lambda table, ids: table.index_select(0, torch.arange(ids.shape[1])),
+    "taken along": lambda table, ids: table.gather(0, torch.arange(ids.shape[1])[:, None].expand(-1, 8)),
+    "bags": lambda table, ids: nn.functional.embedding_bag(torch.arange(ids.shape[1]).expand_as(ids), table)[:, None],
+    "from the end": lambda table, ids: table[-1 - torch.arange(ids.shape[1])],
+}
+"""Ways to look rows up."""
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_a_row_that_no_table_has_is_met_without_weights_as_with_them(name: str) -> None:
+    def outcome(mode: Weightless | None, length: int) -> str:
+        with building(mode):
+            model = Placed(LOOKS[name])
+        try:
+            return str(shapetrace.trace(model, torch.ones(2, length, dtype=torch.long)).calls[0].outputs[""].shape)
+        except (IndexError, RuntimeError) as error:
+            return f"{type(error).__name__}: {str(error).partition(' in self')[0].partition(' out')[0]}"
+
+    assert outcome(None, 4) == outcome(Weightless(), 4) == "(2, 4, 8)"
+    assert "Error: " in outcome(None, 5)
+    assert outcome(Weightless(), 5) == outcome(None, 5)
+
+
+def test_an_id_that_no_table_has_is_met_without_weights() -> None:
+    with building(Weightless()):
+        model = nn.Sequential(nn.Embedding(11, 8))
+    with pytest.raises(IndexError, match="index out of range in self"):
+        shapetrace.trace(model, IDS * 5)

@@ -60,3 +60,37 @@ def test_without_the_library_it_is_said_what_brings_it(name: str, monkeypatch: p
     assert str(caught.value) == (
         f"{name}:resnet18: this needs {name}, which is not installed: pip install 'shapetrace[{name}]'"
     )
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "sizes"),
+    [
+        ("timm:vit_tiny_patch16_224", "--img-size 32", (2, 3, 32, 32)),
+        ("timm:vit_tiny_patch16_224", "--img-size (32,48) --in-chans 1", (2, 1, 32, 48)),
+        ("timm:mixer_s16_224", "--img-size 64", (2, 3, 64, 64)),
+        ("timm:resnet18", "--in-chans 1", (2, 1, 224, 224)),
+        ("timm:resnet18", "--in-chans 4 --features-only", (2, 4, 224, 224)),
+        ("torchvision:vit_b_16", "--image-size 32", (2, 3, 32, 32)),
+    ],
+)
+def test_an_option_that_changes_what_it_takes_changes_what_it_is_given(
+    target: str, options: str, sizes: tuple[int, ...]
+) -> None:
+    pytest.importorskip(target.partition(":")[0])
+    assert next(iter(traced(target, *options.split()).calls[0].inputs.values())).shape == sizes
+
+
+@pytest.mark.parametrize(("name", "option"), [("timm", "pretrained"), ("torchvision", "weights")])
+def test_weights_cannot_be_asked_for(name: str, option: str) -> None:
+    pytest.importorskip(name)
+    with pytest.raises(ShapetraceError) as caught:
+        traced(f"{name}:resnet18", f"--{option}")
+    assert str(caught.value) == (
+        f"{name}:resnet18: --{option} would bring weights, and nothing is downloaded; leave it out"
+    )
+
+
+def test_an_option_that_is_said_twice_and_otherwise_is_refused(library: str) -> None:
+    with pytest.raises(ShapetraceError) as caught:
+        traced(f"{library}:resnet18", "--num-classes", "10", changes=("num_classes=11",))
+    assert str(caught.value) == (f"{library}:resnet18: --set num_classes=11 and --num-classes 10 do not go together")

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
-from ...schema import TensorMeta
-from ..expressions import plain_name
-from .fault import Fault
+from .counting import count
+from .fault import Fault, Given
 
 __all__ = ["embedded", "index_mask", "indexed", "one_hot", "past", "picked", "reached", "selected", "too_many"]
 
 OUT = r"index (-?\d+) is out of bounds for dimension (\d+) with size (\d+)"
-
-MOVING = frozenset(
-    "view reshape unsqueeze squeeze expand expand_as repeat to long int contiguous clone transpose t".split()
-)
-"""What leaves the numbers of a range as they are."""
 
 
 def embedded(fault: Fault) -> str | None:
@@ -25,42 +17,33 @@ def embedded(fault: Fault) -> str | None:
         return None
     if "out of range" not in fault.text and "out of bounds" not in fault.text:
         return None
-    rows, of = table.shape[0], table.tensor.name or table.name
-    start, stop = range_of(fault, ids.tensor) or (0, 0)
-    if start and stop > rows:
-        return (
-            f"{ids} counts from {start} to {stop - 1}, and the rows of the table {of} are {table.dim(0)}, "
-            f"0 to {rows - 1}: begin earlier, or make the table {stop} long"
-        )
-    if stop > rows:
-        longest = next((ids.dim(dim) for dim in range(len(ids.shape)) if ids.shape[dim] == stop), str(stop))
-        return (
-            f"{ids} counts to {stop - 1}, and the rows of the table {of} are {table.dim(0)}, 0 to {rows - 1}: "
-            f"{longest} is longer than the table; shorten the input or make the table longer"
-        )
+    if (said := counted(fault, ids, table, 0)) is not None:
+        return said
     return (
-        f"{ids} holds a number that is no row of the table {of}, which has {table.dim(0)} of them, 0 to {rows - 1}: "
-        f"look at {ids.code}.min() and {ids.code}.max()"
+        f"{ids} holds a number that is no row of the table {table.tensor.name or table.name}, "
+        f"which has {table.dim(0)} of them, 0 to {table.shape[0] - 1}: look at {ids.code}.min() and {ids.code}.max()"
     )
 
 
-def range_of(fault: Fault, tensor: TensorMeta) -> tuple[int, int] | None:
-    """Where the numbers of a tensor begin and end, if it is an `arange` that was only moved."""
-    for _ in range(fault.index):
-        index = fault.maker(tensor)
-        if index is None:
-            return None
-        call = fault.trace.calls[index]
-        if plain_name(call) == "arange":
-            texts = [call.literals[key] for key in ("0", "1", "2") if key in call.literals]
-            whole = [int(text) for text in texts if re.fullmatch(r"-?\d+", text)]
-            if len(whole) != len(texts) or len(whole) not in (1, 2) or {"end", "step"} & call.literals.keys():
-                return None
-            return (whole[0] if len(whole) == 2 else 0), whole[-1]
-        if plain_name(call) not in MOVING or not call.inputs:
-            return None
-        tensor = next(iter(call.inputs.values()))
-    return None
+def counted(fault: Fault, index: Given, x: Given, dim: int) -> str | None:
+    """Positions that go beyond what they index, dim `dim` of `x`; None if the index is no count, or ends before."""
+    counting, size = count(fault, index.tensor), x.shape[dim]
+    if counting is None or counting.stop <= size:
+        return None
+    is_table = dim == 0 and x.tensor.name is not None
+    there = f"the rows of the table {x.tensor.name} are" if is_table else f"dim {dim} of {x} is"
+    along = next((index.dim(at) for at, length in enumerate(index.shape) if length == counting.length), None)
+    told = f"counts along {along}"
+    if counting.is_known:
+        told = f"counts {f'from {counting.start} ' if counting.start else ''}to {counting.stop - 1}"
+    said = f"{index} {told}, and {there} {x.dim(dim)}, 0 to {size - 1}"
+    table = "table" if is_table else "dim"
+    if counting.length > size:
+        longer = f"{along or counting.length} is longer than the {table}"
+        return f"{said}: {longer}; shorten the input or make the {table} longer"
+    if not counting.is_known:
+        said = f"{said}; it begins at {counting.start}"
+    return f"{said}: begin earlier, or make the {table} {counting.stop} long"
 
 
 def indexed(fault: Fault) -> str | None:
@@ -70,6 +53,9 @@ def indexed(fault: Fault) -> str | None:
     index, dim, size = found
     if dim >= len(x.shape) or x.shape[dim] != size:
         return None
+    only = fault.tensor("1") if fault.name == "__getitem__" else None
+    if only is not None and dim == 0 and (said := counted(fault, only, x, 0)) is not None:
+        return said
     return f"index {index} is past dim {dim} of {x}: {x.dim(dim)}, which has 0 to {size - 1}"
 
 
@@ -144,6 +130,8 @@ def picked(fault: Fault) -> str | None:
         return f"index_select takes one list of numbers for all, and {index} has {len(index.shape)} dims: see gather"
     if not -len(x.shape) <= dim < len(x.shape) or "out of" not in fault.text:
         return None
+    if (said := counted(fault, index, x, dim % len(x.shape))) is not None:
+        return said
     return f"{index} holds a number that is not in dim {dim} of {x}: {x.dim(dim)}, which has 0 to {x.shape[dim] - 1}"
 
 

@@ -26,9 +26,11 @@ def find(target: str, rest: str, way: Way) -> Place:
     if find_spec("transformers") is None:
         raise TargetError(f"{target}: this needs transformers, which is not installed: pip install 'shapetrace[hf]'")
     if not rest:
+        from ..imports import imported
         from .configs import types
 
-        known = hint("", types(), "there is")
+        with imported(target, "transformers"):
+            known = hint("", types(), "there is")
         raise TargetError(f"{target} names no model: it is hf:TYPE or hf:path/config.json{known}")
     return place(Wanted(target, *split(rest), way))
 
@@ -84,6 +86,7 @@ def builder(wanted: Wanted, notes: dict[str, None]) -> Callable[..., object]:
     What a reader must know of them goes into `notes`.
     """
     from ...capture.weightless import Weightless, building
+    from ..imports import imported
     from .asked import asked
     from .classes import class_for
     from .configs import Recipe, moved
@@ -91,8 +94,9 @@ def builder(wanted: Wanted, notes: dict[str, None]) -> Callable[..., object]:
     from .plans import Plan, lengths, plans, without_token
     from .small import small
 
-    recipe = Recipe.of(wanted.target, wanted.source, wanted.way.changes)
-    kind = class_for(wanted.target, recipe.config(), wanted.named)
+    with imported(wanted.target, "transformers"):
+        recipe = Recipe.of(wanted.target, wanted.source, wanted.way.changes)
+        kind = class_for(wanted.target, recipe.config(), wanted.named)
     if wanted.reduced:
         recipe = small(recipe)
     fixed = lengths(kind, recipe.config())

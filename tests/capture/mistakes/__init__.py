@@ -27,6 +27,7 @@ class Net(nn.Module):
         self.head = nn.Linear(C, V)
         self.cls = nn.Parameter(torch.zeros(1, 1, C))
         self.table = nn.Parameter(torch.zeros(T - 1, C))
+        self.register_buffer("places", torch.arange(64)[None])
         self.scale = nn.Parameter(torch.ones(T))
         self.turned = nn.Parameter(torch.zeros(C, 2 * C))
         self.norm = nn.LayerNorm([T - 1, C])
