@@ -7,7 +7,7 @@ import msgspec
 from ..records import Record
 from ..schema import Trace
 
-__all__ = ["Apart", "Divergence", "Extreme", "Strange", "Tolerance", "ValuesDiff"]
+__all__ = ["Apart", "Copied", "Divergence", "Extreme", "Strange", "Tolerance", "ValuesDiff"]
 
 
 class Tolerance(msgspec.Struct, frozen=True):
@@ -57,6 +57,22 @@ class Strange(msgspec.Struct, frozen=True):
     inf: Record | None = None
 
 
+class Copied(msgspec.Struct, frozen=True):
+    """A weight of after that got one of before.
+
+    before, after  by their names
+    rows           which of either, None for all
+    by             "name"; "use": the same is made with both; "order": of equal shapes
+    against        "use" or "order" (in which they are registered) where that says otherwise; else ""
+    """
+
+    before: str
+    after: str
+    rows: tuple[tuple[int, ...] | None, tuple[int, ...] | None]
+    by: str
+    against: str = ""
+
+
 class ValuesDiff(msgspec.Struct, frozen=True):
     """What two models make of the same inputs; false if that is the same, as far as it was compared, and it was.
 
@@ -71,6 +87,7 @@ class ValuesDiff(msgspec.Struct, frozen=True):
     strange         where NaN and inf start, before and after
     lone            what a model returns and no value was compared with, before and after
     is_compared     whether anything that a model returns was
+    copied          which weight of before went to which of after
     """
 
     before: Trace
@@ -85,6 +102,7 @@ class ValuesDiff(msgspec.Struct, frozen=True):
     strange: tuple[Strange, Strange] = (Strange(), Strange())
     lone: tuple[tuple[Record, ...], tuple[Record, ...]] = ((), ())
     is_compared: bool = True
+    copied: tuple[Copied, ...] = ()
 
     @property
     def first(self) -> Divergence | None:

@@ -54,6 +54,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     origin, aim  of a step between what is known: the nearest of that of which it is made, and which are made of it:
               "k" of what is projected to keys
     structure  of a module, see `Side.structures`
+    nick      what it is called on both sides together, where one name abbreviates the other: see `nicknamed`
     """
 
     place: Place
@@ -67,6 +68,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     origin: Around = NONE
     aim: Around = NONE
     structure: int = 0
+    nick: str = ""
 
     @property
     def is_block(self) -> bool:

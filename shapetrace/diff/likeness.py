@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..schema import Call
 from .items import NONE, Around, Item
 
-__all__ = ["Key", "does_the_same", "is_later", "score", "stand_apart"]
+__all__ = ["Key", "abbreviates", "does_the_same", "is_later", "score", "stand_apart", "starts", "words"]
 
 
 class Key(NamedTuple):
@@ -38,6 +39,7 @@ class Key(NamedTuple):
     """Whether modules right inside of it are numbered."""
     modules: frozenset[str] = frozenset()
     """Of a scope what the modules right inside of it are called there."""
+    nick: str = ""
 
 
 def score(one: Key, other: Key) -> int:
@@ -46,7 +48,9 @@ def score(one: Key, other: Key) -> int:
         return 0
     if (one.is_bound or other.is_bound) and (one.word, one.cls) != (other.word, other.cls):
         return 0
-    word = one.kind != "function" and other.kind != "function" and one.word == other.word
+    if one.nick != other.nick:
+        return 0
+    word = one.kind != "function" and other.kind != "function" and (one.word == other.word or one.nick != "")
     role = 16 if one.role and one.role == other.role else 8 if alike(one.role, other.role) else 0
     variable, cls = one.variable == other.variable != "", one.cls == other.cls
     if (one.is_known or other.is_known) and one.role != other.role and not (word or (variable and cls)):
@@ -119,6 +123,28 @@ def does_the_same(cls: str, name: str) -> bool:
 
 
 SHORTEST = 4
+
+
+def abbreviates(one: str, other: str) -> bool:
+    """Whether all words of one name are, or begin, words of the other, or the other way round: "up", "up_proj"."""
+    ours, theirs = words(one), words(other)
+    return is_in(ours, theirs) or is_in(theirs, ours)
+
+
+def words(name: str) -> list[str]:
+    return [word.lower() for word in WORD.findall(name)]
+
+
+WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+
+
+def is_in(ours: Sequence[str], theirs: Sequence[str]) -> bool:
+    return bool(ours) and all(any(starts(word, its) for its in theirs) for word in ours)
+
+
+def starts(word: str, other: str) -> bool:
+    """Whether one begins with the other. Of numbers that says nothing."""
+    return not (word.isdigit() or other.isdigit()) and (word.startswith(other) or other.startswith(word))
 
 
 def alike(one: str, other: str) -> bool:

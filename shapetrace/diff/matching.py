@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from .items import INDEX, Item
+from .likeness import abbreviates, stand_apart
 
-__all__ = ["Match", "Pairs", "displaced", "merged", "named", "names_once"]
+__all__ = ["Match", "Pairs", "displaced", "merged", "named", "names_once", "nicknamed"]
 
 Pairs = list[tuple[int, int]]
 """Positions in two lists."""
@@ -32,7 +33,8 @@ def displaced(ours: list[Item], theirs: list[Item], pairs: Pairs) -> Pairs:
     """Of what is in no pair the pairs of what stands elsewhere in the order of the other side."""
     rest, others = unpaired(len(ours), [a for a, _ in pairs]), unpaired(len(theirs), [b for _, b in pairs])
     moved: Pairs = []
-    for name, is_unique in ((by_structure, False), (named, False), (by_role, True), (by_aim, True), (by_class, True)):
+    ways = (by_structure, False), (named, False), (by_nick, True), (by_role, True), (by_aim, True), (by_class, True)
+    for name, is_unique in ways:
         found = same(name, is_unique, [(a, ours[a]) for a in rest], [(b, theirs[b]) for b in others])
         moved += found
         rest, others = rest - {a for a, _ in found}, others - {b for _, b in found}
@@ -59,9 +61,55 @@ def names_once(items: Sequence[Item]) -> set[object]:
     return {name for name, number in count.items() if number == 1}
 
 
+MOST_LAYERS = 32
+"""Of more in one place no names are compared."""
+
+
+def nicknamed(ours: list[Item], theirs: list[Item], layer: Callable[[int, int], str]) -> tuple[list[Item], list[Item]]:
+    """The items, with one nick for two layers of which one is called as the other is for short, and no other: `up` and
+    `up_proj`. They stand at no other places in the flow.
+
+    layer   of a side, 0 or 1, and a call: see `Side.layer`
+    """
+    names = [{item.name for item in items} for items in (ours, theirs)]
+    left, right = (
+        [at for at, item in enumerate(items) if is_layer(item) and item.name not in names[1 - side]]
+        for side, items in enumerate((ours, theirs))
+    )
+    if not left or not right or max(len(left), len(right)) > MOST_LAYERS:
+        return ours, theirs
+    fit = [
+        (a, b)
+        for a in left
+        for b in right
+        if layer(0, ours[a].place.at) == layer(1, theirs[b].place.at) != ""
+        and abbreviates(ours[a].name, theirs[b].name)
+        and not stand_apart(ours[a], theirs[b], are_layers=True)
+    ]
+    count = Counter(a for a, _ in fit), Counter(b for _, b in fit)
+    both = [(a, b) for a, b in fit if count[0][a] == count[1][b] == 1]
+    if both:
+        ours, theirs = ours[:], theirs[:]
+    for a, b in both:
+        nick = " ".join(sorted((ours[a].name, theirs[b].name)))
+        ours[a] = msgspec.structs.replace(ours[a], nick=nick)
+        theirs[b] = msgspec.structs.replace(theirs[b], nick=nick)
+    return ours, theirs
+
+
+def is_layer(item: Item) -> bool:
+    return (
+        item.call.kind == "module" and item.place.part == "call" and not item.is_scope and not INDEX.search(item.name)
+    )
+
+
 def by_structure(item: Item) -> object:
     """Of what is in a list: its index says only where it stands."""
     return (INDEX.sub("*", item.name), item.structure) if item.is_block and not item.is_shell else None
+
+
+def by_nick(item: Item) -> object:
+    return item.nick or None
 
 
 def by_role(item: Item) -> object:

@@ -18,7 +18,7 @@ from ..schema import Call, Trace
 from .alignment import align
 from .items import INDEX, Item, Place, Side
 from .likeness import Key, does_the_same, is_later, score, stand_apart
-from .matching import Match, Pairs, displaced, merged, named, names_once
+from .matching import Match, Pairs, displaced, merged, named, names_once, nicknamed
 from .stages import staged
 from .surroundings import placed
 
@@ -60,6 +60,7 @@ class Pairing:
     def paired(self, ours: list[Item], theirs: list[Item], within: tuple[Call | None, Call | None]) -> Iterator[Match]:
         for _ in range(ROUNDS):
             ours, theirs = placed((ours, theirs), (self.before, self.after), within)
+            ours, theirs = nicknamed(ours, theirs, lambda side, at: (self.before, self.after)[side].layer(at))
             pairs, moved = self.aligned(ours, theirs)
             taken_a, taken_b = {a for a, _ in pairs + moved}, {b for _, b in pairs + moved}
             left = [item for place, item in enumerate(ours) if place not in taken_a]
@@ -175,6 +176,7 @@ class Pairing:
             holds & beside,
             any("*" in name for name in modules),
             modules,
+            item.nick,
         )
         number = self.numbers.setdefault(key, len(self.numbers))
         if number == len(self.keys):

@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from rich.text import Text
 
-from ..diff.divergence import Apart, Divergence, Extreme, ValuesDiff
+from ..diff.divergence import Apart, Copied, Divergence, Extreme, ValuesDiff
 from ..passes.expressions import SIGNS
 from ..records import Record
 from ..schema import line_of
@@ -16,6 +16,7 @@ from ..schema import part as part_of
 from .cells import axes, cut, escape, line, sizes, width_of, wrap
 from .output import output
 from .style import Style
+from .words import span
 
 __all__ = ["values"]
 
@@ -45,12 +46,15 @@ def body(found: ValuesDiff, style: Style) -> Iterator[Text]:
             yield Text(f"{sign}   {part}", "bold red")
         for text in [*measured(first), *beside(found)]:
             yield from (Text(f"      {part}") for part in wrap(text, style.columns - 6))
-    for text in [*strange(found), *lone(found)]:
+    for text in [*doubts(found), *strange(found), *lone(found)]:
         yield from (Text(f"    {part}", "yellow") for part in wrap(text, style.columns - 4))
     later = found.diverging[1:]
     if later:
         yield Text("    after it")
         yield from rows(later if style.all else chosen(later), style.columns)
+    if found.copied and style.all:
+        yield Text("    weights")
+        yield from (Text(cut([(f"      {went(each)}", "")], style.columns)[0][0]) for each in found.copied)
     if found.within and style.all:
         yield Text("    without effect")
         yield from rows(found.within, style.columns)
@@ -137,6 +141,27 @@ def beside(found: ValuesDiff) -> Iterator[str]:
         if names:
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
             yield escape(f"just before it, only {word}: {', '.join(names[-3:])}{more}")
+
+
+def doubts(found: ValuesDiff) -> Iterator[str]:
+    """Weights of which two things say otherwise where they belong."""
+    for against, word in DOUBTS.items():
+        pairs = [went(each) for each in found.copied if each.against == against]
+        if pairs:
+            more = f" and {len(pairs) - 2} more" if len(pairs) > 2 else ""
+            yield escape(f"{word}: {', '.join(pairs[:2])}{more}")
+
+
+DOUBTS = {
+    "use": "copied by what they are called, but used otherwise",
+    "order": "copied by what is made with them, but one module has them in another order",
+}
+
+
+def went(each: Copied) -> str:
+    sides = zip((each.before, each.after), each.rows, strict=True)
+    one, other = (name if rows is None else f"{name}[{span(rows)}]" for name, rows in sides)
+    return one if one == other else f"{one} → {other}"
 
 
 def strange(found: ValuesDiff) -> Iterator[str]:

@@ -1,6 +1,9 @@
 """A comparison in value as one JSON object, for other programs.
 
-    {"before": {"target": "gpt", …}, "after": {…}, "inputs": "the same", "weights": "each its own",
+    {"before": {"target": "gpt", …}, "after": {…}, "inputs": "the same",
+     "weights": {"said": "2 copied, 1 by what is made with them", "pairs": [
+        {"before": "attn.k_proj.weight", "after": "att.qkv.weight", "rows": [null, "16:32"], "by": "use",
+         "against": null}, …]},
      "same": 3, "uncompared": 0,
      "diverging": [
         {"before": {"path": "blocks.0.attention", "name": "scores", "by": "truediv", "role": "scores",
@@ -11,6 +14,10 @@
                    "relative": {…}}}, …],
      "within": […], "alone": [[{…}, null], …],
      "strange": [{"nan": null, "inf": {…}}, {…}], "lone": [[], [{…}]]}
+
+"pairs" of "weights" tell which weight of before went to which of after when they were copied: which "rows" of either,
+null for all; by "name", by "use" (what is made with both) or by the "order" of equal shapes; and whether their use, or
+the "order" in which a module has them, is "against" it.
 
 "diverging" has all tensors that diverge, in the order of before: the first is where the models part. "apart" is null if
 their shapes differ, its "relative" if before is 0 wherever they differ; what is not finite in it is written as text:
@@ -26,10 +33,11 @@ import math
 
 import msgspec
 
-from ..diff.divergence import Divergence, Extreme, ValuesDiff
+from ..diff.divergence import Copied, Divergence, Extreme, ValuesDiff
 from ..files import encode
 from ..records import Record
 from .changes_json import tensor_at
+from .words import span
 
 __all__ = ["values_json"]
 
@@ -41,7 +49,7 @@ def values_json(found: ValuesDiff) -> str:
             "before": msgspec.to_builtins(found.before),
             "after": msgspec.to_builtins(found.after),
             "inputs": found.inputs,
-            "weights": found.weights,
+            "weights": {"said": found.weights, "pairs": [copied(each) for each in found.copied]},
             "same": found.same,
             "uncompared": found.uncompared,
             "diverging": [told(each) for each in found.diverging],
@@ -51,6 +59,16 @@ def values_json(found: ValuesDiff) -> str:
             "lone": [[side(record) for record in records] for records in found.lone],
         }
     ).decode()
+
+
+def copied(each: Copied) -> dict[str, object]:
+    return {
+        "before": each.before,
+        "after": each.after,
+        "rows": [None if rows is None else span(rows) for rows in each.rows],
+        "by": each.by,
+        "against": each.against or None,
+    }
 
 
 def told(each: Divergence) -> dict[str, object]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from .cells import Piece, escape, width_of
 from .row import Row
 
-__all__ = ["NAME_STYLES", "NOTHING", "ROLE", "full_name", "memory_of", "name_of", "said_below", "says"]
+__all__ = ["NAME_STYLES", "NOTHING", "ROLE", "full_name", "memory_of", "name_of", "said_below", "says", "span"]
 
 NOTHING = "no tensor was seen"
 
@@ -87,3 +88,12 @@ def said_below(row: Row) -> tuple[str, str]:
     if row.memory is not None and row.memory.why:
         return ": ", escape(row.memory.why)
     return " · " if row.memory is not None and row.others else "", escape(row.others)
+
+
+def span(rows: Sequence[int]) -> str:
+    """Rows as Python counts them where they are evenly spaced, "16:32", "0:32:2"; else each."""
+    first, last = rows[0], rows[-1]
+    step = rows[1] - first if len(rows) > 1 else 1
+    if step > 0 and list(rows) == list(range(first, last + 1, step)):
+        return f"{first}:{last + 1}" + (f":{step}" if step > 1 else "")
+    return ",".join(map(str, rows))

@@ -27,7 +27,7 @@ from ..schema import Trace
 from .inputs import Inputs, fitted, named, refilled
 from .runs import Runs
 from .uses import Use, uses
-from .weights import copy_weights
+from .weights import Copying, copy_weights
 
 __all__ = ["Inputs", "Side", "Weights", "compare", "compare_values"]
 
@@ -116,7 +116,8 @@ def compare(
         for side, model, run in ((before, before.model, runs.keep), (after, second, runs.compare)):
             with side.running(seed):
                 run(copied(model), *again(side.inputs))
-    return msgspec.structs.replace(runs.found(), weights=done, inputs=after.given if refill else "the same")
+    inputs = after.given if refill else "the same"
+    return msgspec.structs.replace(runs.found(), weights=done.said, copied=done.copied, inputs=inputs)
 
 
 def with_inputs_of(before: Side, after: Side, first: Trace, seed: int) -> Side:
@@ -131,14 +132,16 @@ def with_inputs_of(before: Side, after: Side, first: Trace, seed: int) -> Side:
     return after._replace(inputs=own, given=said)
 
 
-def weighed(before: nn.Module, after: nn.Module, weights: Weights, traced: Callable[[], tuple[Trace, Trace]]) -> str:
+def weighed(
+    before: nn.Module, after: nn.Module, weights: Weights, traced: Callable[[], tuple[Trace, Trace]]
+) -> Copying:
     if weights == "own":
-        return "each its own"
+        return Copying("each its own", ())
     if weights == "copy":
         return copy_weights(before, after, *traced())
     assert callable(weights)
     weights(copied(before), after)
-    return f"put in by {getattr(weights, '__name__', 'a function')}"
+    return Copying(f"put in by {getattr(weights, '__name__', 'a function')}", ())
 
 
 def again(inputs: Inputs) -> Inputs:

@@ -10,10 +10,13 @@ from torch.testing._comparison import default_tolerances
 
 from ..diff.divergence import Apart, Extreme, Tolerance
 
-__all__ = ["apart", "are_masks", "arranged", "comparable", "likest", "repeated", "shown", "tolerance"]
+__all__ = ["apart", "are_masks", "arranged", "comparable", "hidden", "likest", "repeated", "rounding", "tolerance"]
 
 HIDDEN = -9_000.0
 """What is no higher hides a key, whatever a model writes for it: -inf, the lowest number of a dtype, -10000."""
+
+FAR = 104.0
+"""So far below the highest score of its row softmax makes 0 of one: exp(-104) is less than float32 has."""
 
 MOST_DIMS = 5
 MOST_ELEMENTS = 1 << 18
@@ -56,13 +59,23 @@ def repeated(tensor: Tensor, other: Tensor) -> Tensor:
 
 
 def are_masks(*tensors: Tensor) -> bool:
-    """Whether they hold nothing but zeros and what hides a key."""
-    return all(bool(((tensor == 0) | (tensor <= HIDDEN)).all()) for tensor in tensors if tensor.dtype != torch.bool)
+    """Whether they hold nothing but zeros and what hides a key, which is one number or few; not scores that are low."""
+    return all(is_mask(tensor) for tensor in tensors if tensor.dtype != torch.bool)
 
 
-def shown(scores: Tensor) -> Tensor:
-    """Scores in which all that hides a key is one number."""
-    return scores.clamp(min=HIDDEN) if scores.is_floating_point() else scores
+def is_mask(tensor: Tensor) -> bool:
+    shows = tensor == 0
+    return bool((shows | (tensor <= HIDDEN)).all()) and (
+        bool(shows.any()) or bool((tensor == tensor.flatten()[:1]).all())
+    )
+
+
+def hidden(scores: Tensor, *, is_mask: bool) -> Tensor | None:
+    """Where a key is hidden: by a mask, or among the scores of its row, of which softmax makes 0 there. None of what
+    cannot hide one."""
+    if not scores.is_floating_point() or not scores.dim() or not scores.numel():
+        return None
+    return scores <= HIDDEN if is_mask else scores.amax(-1, keepdim=True) - scores > FAR
 
 
 def likest(after: Tensor, like: Tensor) -> Tensor | None:
@@ -93,16 +106,35 @@ def stripped(tensor: Tensor) -> list[int]:
     return list(dropwhile(lambda size: size == 1, tensor.shape))
 
 
-def apart(before: Tensor, after: Tensor, allowed: Tolerance) -> Apart | None:
+def rounding(before: Tensor, after: Tensor) -> float:
+    """The largest difference of what is finite in two tensors that are the same, in units of the rounding of the
+    largest number: a few for what is computed alike."""
+    if not before.is_floating_point() or not after.is_floating_point():
+        return 0.0
+    one, other = (tensor.to(device=before.device, dtype=torch.float64) for tensor in (before, after))
+    plain = (one.abs() < HUGE) & (other.abs() < HUGE)
+    largest, difference = (float(each[plain].abs().max()) if bool(plain.any()) else 0.0 for each in (one, other - one))
+    return difference / (largest * max(torch.finfo(each.dtype).eps for each in (before, after))) if difference else 0.0
+
+
+HUGE = 1e30
+"""No number that is computed, but what a mask writes."""
+
+
+def apart(before: Tensor, after: Tensor, allowed: Tolerance, alike: Tensor | None = None) -> Apart | None:
     """How two tensors of one shape differ; None if they are the same. NaN is the same as NaN.
 
     Masks that are each other's opposite are the same: some say True where a query may see a key, some where not.
+
+    alike   where they are the same whatever stands there
     """
     if before.dtype == torch.bool and torch.equal(before, ~after):
         return None
     wide = torch.complex128 if before.is_complex() or after.is_complex() else torch.float64
     one, other = before.to(wide), after.to(device=before.device, dtype=wide)
     is_same = torch.isclose(other, one, rtol=allowed.relative, atol=allowed.absolute, equal_nan=True)
+    if alike is not None:
+        is_same |= alike
     if bool(is_same.all()):
         return None
     difference = (other - one).abs().masked_fill(is_same, 0).nan_to_num(nan=torch.inf, posinf=torch.inf)

@@ -16,7 +16,7 @@ from ..passes.roles.functions import LINEARS, PRODUCTS, SUMS, short_name
 from ..records import Record
 from ..schema import Call, TensorMeta, Trace
 
-__all__ = ["Part", "counterparts", "turned"]
+__all__ = ["Part", "Rows", "counterparts", "turned"]
 
 Rows = tuple[int, ...]
 
@@ -25,11 +25,18 @@ MOST = 256
 
 
 class Part(NamedTuple):
-    """A parameter of before and one of after; the rows of either, None for all of them."""
+    """A parameter of before and one of after.
+
+    rows     of either, None for all of them
+    called   the variables that hold what is made with these rows; "" for all of them
+    use      the call of before that takes it; None if that is not known
+    """
 
     before: str
     after: str
     rows: tuple[Rows | None, Rows | None] = (None, None)
+    called: tuple[str, str] = ("", "")
+    use: int | None = None
 
 
 def counterparts(before: Trace, after: Trace) -> Iterator[Part]:
@@ -59,6 +66,7 @@ class End(NamedTuple):
     name: str
     rows: Rows | None
     comes: frozenset[int]
+    called: str = ""
 
 
 NOTHING: frozenset[int] = frozenset()
@@ -90,47 +98,52 @@ class Uses:
         is_leaf = self.stops[at] == at + 1 or self.calls[at + 1].kind == "op"
         return self.calls[at].kind == "function" and is_leaf
 
-    def under(self, at: int) -> dict[str, str]:
-        """What a call does with parameters, with what runs inside of it -> the parameter with which it does that."""
+    def under(self, at: int) -> dict[str, tuple[str, int]]:
+        """What a call does with parameters, with what runs inside of it -> the parameter with which it does that, and
+        the function that takes it."""
         steps = filter(self.is_step, range(at, self.stops[at]))
-        done = [each for step in steps for each in dict.fromkeys(kinds(self.calls[step]))]
-        count = Counter(kind for kind, _ in done)
-        return {kind: name for kind, name in done if count[kind] == 1}
+        done = [(*each, step) for step in steps for each in dict.fromkeys(kinds(self.calls[step]))]
+        count = Counter(kind for kind, *_ in done)
+        return {kind: (name, step) for kind, name, step in done if count[kind] == 1}
 
-    def ends(self, name: str, known: Collection[int]) -> Iterator[tuple[Rows | None, int]]:
+    def ends(self, name: str, known: Collection[int]) -> Iterator[tuple[Rows | None, int, str]]:
         """What a parameter makes and, if it is a product, the views of that up to what is known: the number of each,
-        and the rows of the parameter from which it is; None for all."""
+        the rows of the parameter from which it is, None for all, and what those are called."""
         call = self.calls[self.first[name]]
         base = next(iter(call.outputs.values()), None)
         if base is None or base.number is None:
             return
-        yield None, base.number
+        yield None, base.number, ""
         if short_name(call) not in LINEARS | PRODUCTS:
             return
         todo, seen = [base], {base.number}
         for tensor in todo:
-            for view in self.made(tensor.number or 0) if tensor.number not in known else ():
+            for view, called in self.made(tensor.number or 0) if tensor.number not in known else ():
                 if view.storage != base.storage or view.number is None or view.number in seen:
                     continue
                 whose = rows(view, base)
                 if whose is not None and len(whose) < base.shape[-1]:
-                    yield whose, view.number
+                    yield whose, view.number, called
                 seen.add(view.number)
                 todo += [view] if len(seen) < MOST else []
 
-    def made(self, number: int) -> Iterator[TensorMeta]:
+    def made(self, number: int) -> Iterator[tuple[TensorMeta, str]]:
+        """Each tensor that a function makes of one, and the variable that holds it."""
         for at in self.takers.get(number, ()):
-            yield from self.calls[at].outputs.values()
+            call = self.calls[at]
+            yield from ((tensor, call.variable(key) or "") for key, tensor in call.outputs.items())
 
     def coming(self, known: dict[int, int]) -> list[End]:
         """Of each parameter, or part of one, what first comes of it that is known."""
         found: dict[tuple[str, str, Rows | None], frozenset[int]] = {}
+        names: dict[tuple[str, str, Rows | None], str] = {}
         for name, at in self.first.items():
             kind = next(kind for kind, each in kinds(self.calls[at]) if each == name)
-            for whose, number in self.ends(name, known):
+            for whose, number, called in self.ends(name, known):
                 key = kind, name, whose
                 found[key] = found.get(key, NOTHING) | self.nearest(number, known)
-        return [End(*key, comes) for key, comes in found.items() if comes]
+                names[key] = names.get(key) or called
+        return [End(*key, comes, names[key]) for key, comes in found.items() if comes]
 
     def nearest(self, number: int, known: dict[int, int]) -> frozenset[int]:
         """The first tensors made of one that are known, each as what it is known as."""
@@ -140,7 +153,7 @@ class Uses:
             if each in known:
                 found.add(known[each])
                 continue
-            for made in self.made(each):
+            for made, _ in self.made(each):
                 if made.number is not None and made.number not in seen and len(seen) < MOST:
                     seen.add(made.number)
                     todo.append(made.number)
@@ -165,9 +178,10 @@ def taken(sides: tuple[Uses, Uses], both: Sequence[tuple[Record, Record]]) -> It
         spans[a, b] = sides[0].stops[a] - a + sides[1].stops[b] - b
     for a, b in sorted(spans, key=lambda pair: spans[pair]):
         ours, theirs = sides[0].under(a), sides[1].under(b)
+        both_of = [(ours[kind], theirs[kind]) for kind in ours if kind in theirs]
         if len(ours) == len(theirs) == 1:
-            yield Part(next(iter(ours.values())), next(iter(theirs.values())))
-        yield from (Part(ours[kind], theirs[kind]) for kind in ours if kind in theirs)
+            both_of.insert(0, (next(iter(ours.values())), next(iter(theirs.values()))))
+        yield from (Part(name, its, use=use) for (name, use), (its, _) in both_of)
 
 
 def reached(sides: tuple[Uses, Uses], both: Sequence[tuple[Record, Record]]) -> Iterator[Part]:
@@ -194,7 +208,9 @@ def reached(sides: tuple[Uses, Uses], both: Sequence[tuple[Record, Record]]) -> 
         fit = {other: len(end.comes & other.comes) / len(end.comes | other.comes) for other in alike}
         best = [other for other, worth in fit.items() if worth == max(fit.values())]
         if len(best) == 1:
-            yield Part(end.name, best[0].name, (end.rows, best[0].rows))
+            its = best[0]
+            called = (end.called if end.rows else "", its.called if its.rows else "")
+            yield Part(end.name, its.name, (end.rows, its.rows), called, sides[0].first[end.name])
 
 
 def rows(view: TensorMeta, base: TensorMeta) -> Rows | None:

@@ -16,7 +16,7 @@ from ..errors import ShapetraceError
 from ..records import Record, records_and_writes
 from ..schema import Trace
 from .effects import without_effect
-from .elements import apart, are_masks, arranged, comparable, likest, repeated, shown, tolerance
+from .elements import apart, are_masks, arranged, comparable, hidden, likest, repeated, rounding, tolerance
 
 __all__ = ["Runs"]
 
@@ -29,7 +29,8 @@ Pair = tuple[int, int]
 class Runs:
     """Holds what two traced models make, for `keep` and then `compare` to run them once more.
 
-    `outcomes` says of each pair how it came out: True for the same, None if it cannot be compared.
+    `outcomes` says of each pair how it came out: for the same how much of it is rounding, see `rounding`; None if it
+    cannot be compared.
     """
 
     def __init__(self, before: Trace, after: Trace, rtol: float | None, atol: float | None) -> None:
@@ -38,7 +39,7 @@ class Runs:
         self.ours, self.theirs = results(before), results(after)
         self.strange = [Strange(), Strange()]
         self.kept: dict[int, Tensor] = {}
-        self.outcomes: dict[Pair, bool | Divergence | None] = {}
+        self.outcomes: dict[Pair, float | Divergence | None] = {}
         left, right = numbered(self.ours), numbered(self.theirs)
         self.all = [(place(left, one), place(right, other), one, other) for one, other in pairs(before, after)]
         self.other = {a: b for a, b, *_ in self.all if a is not None and b is not None}
@@ -86,12 +87,10 @@ class Runs:
             seen = msgspec.structs.replace(seen, inf=known[number])
         self.strange[side] = seen
 
-    def outcome(self, a: int, b: int, before: Tensor, after: Tensor) -> bool | Divergence | None:
+    def outcome(self, a: int, b: int, before: Tensor, after: Tensor) -> float | Divergence | None:
         one, other = self.ours[a], self.theirs[b]
         if not comparable(before, after):
             return None
-        if "scores" in (one.role, other.role) or are_masks(before, after):
-            before, after = shown(before), shown(after)
         before, after = repeated(before, after), repeated(after, before)
         after = arranged(after, before, one.axes, other.axes)
         if before.shape != after.shape:
@@ -99,8 +98,10 @@ class Runs:
             if way is None:
                 return Divergence(one, other, None) if must_agree(one, other) else None
             after = way
-        found = apart(before, after, tolerance(before, after, self.rtol, self.atol))
-        return True if found is None else Divergence(one, other, found)
+        is_mask = are_masks(before, after)
+        alike = both_hidden(before, after, is_mask=is_mask) if is_mask or "scores" in (one.role, other.role) else None
+        found = apart(before, after, tolerance(before, after, self.rtol, self.atol), alike)
+        return rounding(before, after) if found is None else Divergence(one, other, found)
 
     def found(self) -> ValuesDiff:
         """What came of it, once both have run."""
@@ -110,7 +111,7 @@ class Runs:
                 f"{self.before.target} and {self.after.target}: of {count} tensors that correspond none has values "
                 "that can be compared: they are weightless, or of other shapes"
             )
-        same = {a for (a, _), out in self.outcomes.items() if out is True}
+        same = {a: out for (a, _), out in sorted(self.outcomes.items()) if isinstance(out, float)}
         vain = without_effect(self.before, self.ours, same)
         apart_ = [(a, out) for (a, _), out in sorted(self.outcomes.items()) if isinstance(out, Divergence)]
         diverging = [(a, out) for a, out in apart_ if a not in vain]
@@ -123,7 +124,7 @@ class Runs:
             "",
             tuple(named(list(once(out for _, out in diverging)))),
             tuple(once(within)),
-            sum(out is True for out in self.outcomes.values()),
+            len(same),
             sum(out is None for out in self.outcomes.values()),
             tuple(self.alone(diverging[0][0])) if diverging else (),
             (self.strange[0], self.strange[1]),
@@ -167,6 +168,12 @@ class Runs:
                 continue
             if place >= start or alone.tensor.number in given[a is None]:
                 yield one, other
+
+
+def both_hidden(before: Tensor, after: Tensor, *, is_mask: bool) -> Tensor | None:
+    """Where a key is hidden on both sides, by whatever number."""
+    one, other = (hidden(tensor, is_mask=is_mask) for tensor in (before, after))
+    return None if one is None or other is None else one & other.to(one.device)
 
 
 def once(found: Iterable[Divergence]) -> Iterable[Divergence]:

@@ -13,6 +13,7 @@ import transformers
 from torch import nn
 
 from shapetrace import ValuesDiff, compare_values
+from shapetrace.renderers.words import span
 
 Port = Callable[..., ModuleType]
 
@@ -163,3 +164,37 @@ def test_a_bug_in_a_port_is_named_at_its_tensor_or_the_next(
     record = found.first.after
     said = {record.role, record.name, record.call.name, record.call.path.rpartition(".")[2]}
     assert said & set(where.split()), record
+
+
+@pytest.mark.parametrize(
+    ("name", "edits", "pair"),
+    [
+        (
+            "gpt2",
+            [("key = self.key(", "key = self.value("), ("value = self.value(", "value = self.key(")],
+            ("transformer.h.0.attn.c_attn.weight", "stack.0.attend.key.weight", ("16:32", None)),
+        ),
+        (
+            "bert",
+            [("Q, K, V = self.split(", "Q, V, K = self.split(")],
+            ("encoder.layer.0.attention.self.key.weight", "layers.0.self_attn.W_K.weight", (None, None)),
+        ),
+        (
+            "llama",
+            [("functional.silu(g) * u", "functional.silu(u) * g")],
+            ("model.layers.0.mlp.gate_proj.weight", "layers.0.ffn.gate.weight", (None, None)),
+        ),
+    ],
+    ids=["keys and values of one weight", "keys and values", "gate and up"],
+)
+def test_weights_that_are_used_in_each_others_place_go_by_their_names_so_that_the_bug_shows(
+    port: Port, name: str, edits: list[tuple[str, str]], pair: tuple[str, str, tuple[str | None, str | None]]
+) -> None:
+    found = parted(name, original(name), port(name, *edits).Model(LAYERS).eval())
+    assert found.first is not None
+    assert found.first.before.path.startswith(pair[0].rpartition(".")[0].rpartition(".")[0])
+    against = [each for each in found.copied if each.against == "use"]
+    assert pair in [
+        (each.before, each.after, tuple(None if rows is None else span(rows) for rows in each.rows)) for each in against
+    ]
+    assert "copied by what they are called, but used otherwise: " in " ".join(str(found).split())

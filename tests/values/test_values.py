@@ -235,7 +235,7 @@ def test_weights_with_which_nothing_is_made_go_by_the_order_of_equal_shapes() ->
 
 def test_it_is_said_which_weights_have_no_like() -> None:
     found = compare_values(nn.Linear(3, 2), nn.Linear(3, 2, bias=False), X, weights="copy")
-    assert found.weights == "1 copied"
+    assert found.weights == "1 copied, 1 of before went nowhere: bias"
     found = compare_values(nn.Linear(3, 2, bias=False), nn.Linear(3, 2), X, weights="copy")
     assert found.weights == "1 copied, 1 of after have no like: bias"
 
@@ -310,3 +310,66 @@ def test_a_field_must_be_left_to_compare() -> None:
     with pytest.raises(ShapetraceError) as error:
         shapetrace.compare(trace, trace, only=["shape"], ignore=["shape"])
     assert str(error.value) == "nothing is left to compare: every field is ignored"
+
+
+# --- what is damped, and what is hidden ------------------------------------------------------------------------------
+
+
+class Damped(nn.Module):
+    """Two layers with an activation between them; the second makes little of what it is given."""
+
+    def __init__(self, approximate: str, width: float) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.up, self.down, self.approximate = nn.Linear(4, 4), nn.Linear(4, 4), approximate
+        with torch.no_grad():
+            self.down.weight *= width
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = nn.functional.gelu(self.up(x), approximate=self.approximate)
+        out: Tensor = self.down(hidden)
+        return out
+
+
+@pytest.mark.parametrize("width", [1.0, 1e-1, 1e-2])
+def test_a_difference_that_later_steps_damp_is_still_where_the_models_part(width: float) -> None:
+    found = compare_values(Damped("none", width), Damped("tanh", width), torch.randn(3, 4))
+    assert found.first is not None
+    assert found.first.before.name == "hidden"
+    assert found.within == ()
+
+
+class Masked(nn.Module):
+    """Attention with a mask of some size, or all of whose scores are lower by some number."""
+
+    def __init__(self, mask: float, lower: float = 0.0, times: float = 1.0) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.q, self.k = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.mask, self.lower, self.times = mask, lower, times
+
+    def forward(self, x: Tensor) -> Tensor:
+        hides = torch.ones(3, 3, dtype=torch.bool).triu(1)
+        scores = (self.q(x) @ self.k(x).mT * self.times - self.lower).masked_fill(hides, self.mask)
+        weights = scores.softmax(-1)
+        return weights @ x
+
+
+@pytest.mark.parametrize("mask", [-torch.inf, -1e5, torch.finfo(torch.float32).min])
+def test_masks_of_other_sizes_that_hide_the_same_are_the_same(mask: float) -> None:
+    found = compare_values(Masked(-1e9), Masked(mask), torch.randn(1, 3, 4))
+    assert (bool(found), found.within) == (False, ())
+
+
+def test_of_masked_scores_the_numbers_are_told_that_are_there() -> None:
+    found = compare_values(Masked(-1e9), Masked(0.5), torch.randn(1, 3, 4))
+    assert found.first is not None
+    assert found.first.apart is not None
+    told = found.first.apart.absolute
+    assert (found.first.before.role, told.before, told.after) == ("scores", -1e9, 0.5)
+
+
+def test_scores_that_are_all_very_low_are_compared_like_any_other() -> None:
+    found = compare_values(Masked(-1e9, 2e4, 3.0), Masked(-1e9, 2e4, 5.0), torch.linspace(-2, 2, 12).view(1, 3, 4))
+    assert found.first is not None
+    assert found.first.before.role == "scores"
