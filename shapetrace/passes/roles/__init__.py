@@ -49,6 +49,7 @@ from .forms import given_out
 from .functions import FUSED, LOOKUPS, LOSSES, SOFTMAX, short_name
 from .masks import Masks
 from .modules import Modules
+from .norms import last_of_norm
 from .places import Places
 from .results import is_said, logits, losses, said_of
 from .stream import Stream, stream
@@ -136,7 +137,7 @@ class Roles:
                 self.give(branch.out, "ffn_out")
         for role, nodes in (("residual", made.values), ("norm", made.norms)):
             for node in nodes.values():
-                if node.name not in LOOKUPS:
+                if node.name not in LOOKUPS and last_of_norm(node) is node:
                     self.give_all(node, role, (0, -1), scaled=role == "residual")
         for node in self.said:
             if node.norm_of is not None:
