@@ -44,6 +44,10 @@ class Stream:
         """Whether any value of it did."""
         return any(given.at in self.values for given in since(self.values[min(self.values)], node))
 
+    def first(self) -> list[Node]:
+        """Where it begins, once or several times."""
+        return [node for at, node in self.values.items() if at not in self.starts and not self.goes_through(node)]
+
     def sums(self) -> list[Node]:
         return [self.values[at] for at in self.starts]
 
