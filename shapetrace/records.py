@@ -21,6 +21,7 @@ class Record(msgspec.Struct, frozen=True):
     key         where it stands in the results (or arguments) of that call
     is_input    given to the module at `path`, not made in it
     is_changed  given to a function that wrote to it and does not give it, as `x[0] = y`
+    is_owned    a parameter or buffer that has a role as it is, where a function is given it
     materialised   false for what a fused call stands for and never makes: `tensor` says what it would be
     """
 
@@ -32,6 +33,7 @@ class Record(msgspec.Struct, frozen=True):
     is_input: bool = False
     materialised: bool = True
     is_changed: bool = False
+    is_owned: bool = False
 
     @property
     def role(self) -> str | None:
@@ -76,13 +78,15 @@ class Record(msgspec.Struct, frozen=True):
 
 def records(trace: Trace) -> Iterator[Record]:
     """Every tensor of the trace in the order the code comes by them; a module's result comes after what ran inside."""
-    return (record for record in met(trace) if not record.is_changed)
+    return (record for record in met(trace) if not record.is_changed and not record.is_owned)
 
 
 def records_and_writes(trace: Trace) -> Iterator[Record]:
     """The same, and what a function changed and does not give, where it did so, by the name that it had there."""
     names: dict[tuple[str, int | None], str] = {}
     for record in met(trace):
+        if record.is_owned:
+            continue
         here = record.path, record.tensor.number
         if record.is_changed:
             record = msgspec.structs.replace(record, name=names.get(here, record.name))
@@ -100,13 +104,15 @@ def met(trace: Trace) -> Iterator[Record]:
         if call.kind == "module":
             for key, tensor in call.inputs.items():
                 yield Record(call.path, key, call, key, tensor, is_input=True)
+        else:
+            yield from owned(call, running[-1][1])
     while running:
         yield from results(*running.pop())
 
 
 def with_role(trace: Trace, role: str) -> list[Record]:
     """The records of a role. `LookupFailed` if there is no such role."""
-    found = [record for record in records(trace) if record.role == role]
+    found = [record for record in met(trace) if record.role == role and not record.is_changed]
     if not found and role not in ROLES:
         raise LookupFailed(f"there is no role {role!r}: {hint(str(role), ROLES)}")
     return found
@@ -152,6 +158,13 @@ def results(call: Call, path: str) -> Iterator[Record]:
         tensor = call.inputs[key]
         name = (tensor.name or "").removeprefix(f"{path}.")
         yield Record(path, name, call, key, tensor, is_changed=True)
+
+
+def owned(call: Call, path: str) -> Iterator[Record]:
+    for key, tensor in call.inputs.items():
+        if tensor.role is not None and tensor.name is not None:
+            name = tensor.name.removeprefix(f"{path}.")
+            yield Record(path, name, call, key, tensor, is_input=True, is_owned=True)
 
 
 def changed(call: Call) -> Iterator[str]:

@@ -127,6 +127,25 @@ def test_what_says_the_next_token_of_a_state_beside_its_context_is_no_projection
     assert said(traced(Translation(), IDS[:, :3], IDS))[-1] == "out: logits"
 
 
+@pytest.mark.parametrize("kinds", [8, 9])
+def test_so_it_is_where_there_are_as_many_tokens_as_the_model_is_wide(kinds: int) -> None:
+    class Translation(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.source, self.target = nn.Embedding(kinds, 8), nn.Embedding(kinds, 8)
+            self.states, self.out = nn.GRU(8, 8, batch_first=True), nn.Linear(16, kinds)
+
+        def forward(self, source: Tensor, target: Tensor) -> Tensor:
+            memory, _ = self.states(self.source(source))
+            state, _ = self.states(self.target(target))
+            context = (state @ memory.mT).softmax(-1) @ memory
+            return self.out(torch.cat([state, context], -1))
+
+    found = said(traced(Translation(), IDS[:, :3] % kinds, IDS % kinds))
+    assert found[-1] == "out: logits"
+    assert "attn_out" not in str(found)
+
+
 def test_a_module_that_attends_keeps_its_projection_whatever_its_width() -> None:
     class Narrow(Head):
         def forward(self, x: Tensor) -> Tensor:

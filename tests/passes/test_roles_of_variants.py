@@ -139,17 +139,17 @@ def test_a_few_learned_keys_tell_the_length_of_the_others() -> None:
 
 
 class NormEach(Heads):
-    """Queries, keys and values have a norm each."""
+    """Queries, keys and values have a norm each, and the feed-forward, too."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.norms, self.feed_forward = nn.ModuleList(nn.LayerNorm(8) for _ in range(3)), Gated()
+        self.norms, self.feed_forward = nn.ModuleList(nn.LayerNorm(8) for _ in range(4)), Gated()
 
     def forward(self, x: Tensor) -> Tensor:
-        layers = zip((self.q, self.k, self.v), self.norms, strict=True)
+        layers = zip((self.q, self.k, self.v), self.norms, strict=False)
         q, k, v = (self.split(layer(norm(x))) for layer, norm in layers)
         x = x + self.out(((q @ k.mT).softmax(-1) @ v).transpose(1, 2).flatten(2))
-        return x + self.feed_forward(x)
+        return x + self.feed_forward(self.norms[3](x))
 
 
 def test_a_norm_for_queries_and_one_for_keys_is_pre_ln() -> None:

@@ -18,16 +18,19 @@ head_output    weights times values, by heads
 concat         the heads joined
 attn_out       their projection, where it is added to what attended, or made in a module that was given that; none that
                is what the model says: that its loss reads, or that a model of tokens gives as its result, in another
-               width than what attends has
+               width than what attends has, or of queries that nothing projected
 residual       the stream: where it begins, each sum x + f(x), and in post-LN its norm, for that is added to next
 norm           each other norm of the stream, of what attention or a feed-forward gives, or of what logits are a
                projection of; not those of q and k
 ffn_hidden     what the last projection of a feed-forward is given
 ffn_out        and what it makes of it
-token_embedding, position_embedding   where they are added up; the stream of a model with rotations begins as the first
+token_embedding, position_embedding   where they are added up; the stream of a model with rotations begins as the first.
+               Positions are rows for each place, looked up, computed or cut from a table; a parameter as it is has the
+               role where it is added
 rotation       the tables of cosines and sines that queries and keys are multiplied with
-logits, loss   of cross entropy, or of CTC; without a loss, the result that is as wide as the table of tokens is long,
-               or what the result is log-softmax of
+logits, loss   of cross entropy, or of CTC; other losses, and those that are written out, where the model gives them.
+               Without a loss, the result that is as wide as the table of tokens is long, what the result is log-softmax
+               of, and what the model gives in a field called logits
 
 A tensor has one role, on one record: where the code names it (see `Places`). A call has the role of what it does:
 "self-attention", "causal self-attention", "cross-attention", "feed-forward", "pre-LN block", "post-LN block", and
@@ -46,11 +49,13 @@ from .elements import Elements, Held, nothing
 from .embeddings import positions, rotations, tokens
 from .flow import Flow, Node
 from .forms import given_out
-from .functions import FUSED, LOOKUPS, LOSSES, SOFTMAX, short_name
+from .functions import FUSED, LOOKUPS, LOSSES, OTHER_LOSSES, SOFTMAX, short_name
+from .losses import losses
 from .masks import Masks
 from .modules import Modules
+from .norms import last_of_norm
 from .places import Places
-from .results import is_said, logits, losses, said_of
+from .results import called_logits, is_said, logits, said_of
 from .stream import Stream, stream
 
 __all__ = ["name_roles", "with_unmade"]
@@ -76,7 +81,7 @@ def name_roles(trace: Trace, held: Held = nothing) -> Trace:
         return roles.applied(trace, Modules(flow, found, made), found)
 
 
-TELLING = SOFTMAX | FUSED | LOOKUPS | LOSSES | {"exp", "log_softmax"}
+TELLING = SOFTMAX | FUSED | LOOKUPS | LOSSES | OTHER_LOSSES | {"exp", "log_softmax", "logsumexp"}
 """A model that calls none of these has neither attention, nor tokens, nor a loss."""
 
 
@@ -88,8 +93,10 @@ class Roles:
         self.places = Places(flow)
         self.nodes: dict[int, str] = {}
         self.outputs: dict[int, dict[str, str]] = {}
+        self.inputs: dict[int, dict[str, str]] = {}
         self.ends = losses(flow)
-        self.logits = [scores for _, scores in self.ends if scores is not None] or logits(flow)
+        told = [scores for _, scores in self.ends if scores is not None] or logits(flow)
+        self.logits = [*told, *called_logits(flow)]
         self.said = [node for node in map(said_of, self.logits) if node is not None]
 
     def give(self, node: Node | None, role: str) -> None:
@@ -124,8 +131,12 @@ class Roles:
         embedded = [node for node in looked_up if is_transformer or is_said(node, self.logits)]
         for node in embedded:
             self.give_all(node, "token_embedding", (0, -1))
-        for node in positions(embedded, elements):
+        for node in positions(embedded, made.first(), elements):
             self.give(node, "position_embedding")
+            if node.meta.name is not None:  # a parameter as it is: no call made it
+                user = node.users[0]
+                key = user.keys[user.inputs.index(node)]
+                self.inputs.setdefault(user.index, {}).setdefault(key, "position_embedding")
         for node in rotations(found):
             self.give(node, "rotation")
 
@@ -136,7 +147,7 @@ class Roles:
                 self.give(branch.out, "ffn_out")
         for role, nodes in (("residual", made.values), ("norm", made.norms)):
             for node in nodes.values():
-                if node.name not in LOOKUPS:
+                if node.name not in LOOKUPS and last_of_norm(node) is node:
                     self.give_all(node, role, (0, -1), scaled=role == "residual")
         for node in self.said:
             if node.norm_of is not None:
@@ -147,9 +158,9 @@ class Roles:
             one.fused: unmade(one.operands[0].meta, one.operands[1].meta) for one in found if one.fused is not None
         }
         calls = list(trace.calls)
-        for index in {*self.outputs, *modules.calls, *fused}:
+        for index in {*self.outputs, *self.inputs, *modules.calls, *fused}:
             call = calls[index]
-            given = {modules.given[index]: "x"} if index in modules.given else {}
+            given = {modules.given[index]: "x"} if index in modules.given else self.inputs.get(index, {})
             calls[index] = msgspec.structs.replace(
                 call,
                 inputs=marked(call.inputs, given),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -75,11 +76,14 @@ def unadded(starts: Sequence[Node], ends: Iterable[Node]) -> Iterator[Branch]:
 
 
 def is_of_tokens(projection: Node, x: Node) -> bool:
-    """Whether it projects tokens on others, dim by dim of x: as linear layers of what was turned do."""
+    """Whether it projects tokens on others, dim by dim of x: as linear layers of what was turned do. A norm over
+    another dim may be of what was turned, and be turned back."""
     node, turns = projected(projection), 0
-    while node is not x and node.inputs and projection.name in ("linear", "addmm", "matmul"):
+    end = x if x.norm_of is None else x.norm_of
+    while node.at > end.at and node.inputs and projection.name in ("linear", "addmm", "matmul"):
         turns += is_turned(node)
-        node = node.inputs[0]
+        same = (given for given in node.inputs if given.is_data and math.prod(given.shape) == math.prod(node.shape))
+        node = next(same, node.inputs[0])
     return turns % 2 == 1
 
 

@@ -11,7 +11,7 @@ from .counting import counts_on, is_counted, is_varied, numbers
 from .elements import Elements
 from .flow import Flow, Node
 from .forms import base
-from .functions import CASTS, DROPOUTS, LAYOUTS, LOOKUPS, PARTS, PICKS, SHAPING, SUMS, TIMES, WAVES
+from .functions import CASTS, DROPOUTS, JOINS, LAYOUTS, LOOKUPS, PARTS, PICKS, SHAPING, SUMS, TIMES, WAVES
 
 __all__ = ["is_token_lookup", "positions", "rotations", "rows", "tokens"]
 
@@ -70,15 +70,76 @@ def sums_after(node: Node) -> list[Node]:
     return found
 
 
-def positions(embedded: Iterable[Node], elements: Elements) -> list[Node]:
-    """What is added to embeddings of tokens and comes from positions alone."""
+def positions(embedded: Iterable[Node], starts: Iterable[Node], elements: Elements) -> list[Node]:
+    """What is added to embeddings of tokens, or else to what the stream begins with, and comes from positions alone.
+
+    starts   the first values of the stream
+    """
     found: dict[int, Node] = {}
     for node in embedded:
         for total in sums_after(node):
             for given in map(base, total.inputs):
                 if given is not node and (is_learned(given, elements) or is_computed(given)):
                     found[given.at] = given
+            found |= placed(total)
+    for total in sums_before(starts):
+        found |= placed(total)
     return list(found.values())
+
+
+def placed(total: Node) -> dict[int, Node]:
+    """What of a sum is a row for each place: the part of a table rather than the table."""
+    found: dict[int, Node] = {}
+    for given in total.inputs:
+        if is_placed(given, total) and not is_lookup(base(given)):
+            while given.name in LAYOUTS | CASTS and given.inputs[0].index >= 0:
+                given = given.inputs[0]
+            found[given.at] = given
+    return found
+
+
+def sums_before(starts: Iterable[Node]) -> list[Node]:
+    """The sums that the stream begins with, back to the last projection."""
+    queue = list(starts)
+    seen = {node.at for node in queue}
+    for one in queue:
+        before: tuple[Node, ...] = ()
+        if one.norm_of is not None:
+            before = (one.norm_of,)
+        elif one.name in LAYOUTS | CASTS | DROPOUTS | TIMES | SUMS | JOINS:
+            before = one.inputs
+        for given in before:
+            if given.is_data and given.at not in seen and len(seen) < NEAR:
+                seen.add(given.at)
+                queue.append(given)
+    return [node for node in queue if node.name in SUMS]
+
+
+def is_placed(given: Node, total: Node) -> bool:
+    """Whether it is a row for each place: a table of them, or a part of one, that depends on nothing the model is given
+    and is added to each of the batch, [T, C], [1, T, C], or [T, 1, C]. A bias has one row for all."""
+    rank = len(given.shape)
+    if given.is_data or not is_float(given.meta) or not 2 <= rank <= len(total.shape) or given.shape[-1] == 1:
+        return False
+    if given.shape[-1] != total.shape[-1]:
+        return False
+    own, others = given.shape[:-1], total.shape[len(total.shape) - rank : -1]
+    long = [place for place, size in enumerate(own) if size > 1]
+    if not long:  # of one token: a row that was cut from a table
+        return own[-1:] == others[-1:] and is_row_of_many(given)
+    is_of_all = rank == len(total.shape) and long[0] == 0 and len(long) > 1  # of the batch, too
+    return not is_of_all and all(own[place] == others[place] for place in long)
+
+
+def is_row_of_many(node: Node) -> bool:
+    """Whether more rows of the same table are held."""
+    while node.inputs and node.name in PARTS | SHAPING:
+        before = node.inputs[0]
+        is_cut = node.name in PARTS and math.prod(before.shape) > math.prod(node.shape)
+        if is_cut and before.shape[-1:] == node.shape[-1:]:
+            return True
+        node = before
+    return False
 
 
 def is_learned(node: Node, elements: Elements) -> bool:

@@ -25,7 +25,7 @@ def is_of_attention(out: Node, output: Node, origin: Sources, flow: Flow) -> boo
     """Whether a projection behind the output of an attention is part of it: it is added to what that was made of; or it
     is made where the queries are, from what that module was given. Where a model embeds, and says something, it is not.
     """
-    if is_ending(out, origin.x or output, flow):
+    if is_ending(out, output, origin, flow):
         return False
     if origin.x is None or added_to(out, origin.behind) is not None:
         return True
@@ -36,10 +36,11 @@ def is_of_attention(out: Node, output: Node, origin: Sources, flow: Flow) -> boo
     return given.index < max(module, 0)
 
 
-def is_ending(out: Node, attending: Node, flow: Flow) -> bool:
+def is_ending(out: Node, output: Node, origin: Sources, flow: Flow) -> bool:
     """Whether a loss over classes reads it; or a model of tokens gives it as a result, in another width than that of
-    what attends. Not what is added to other values, or projected again, first."""
-    is_other = width(out) != width(attending) and any(is_lookup(node) for node in flow.nodes)
+    what attends, or where queries are no projections. Not what is added to other values, or projected again, first."""
+    is_bare = origin.x is None and not origin.projections
+    is_other = (is_bare or width(out) != width(origin.x or output)) and any(is_lookup(node) for node in flow.nodes)
     seen = {out.at}
     queue = [out]
     for node in queue:

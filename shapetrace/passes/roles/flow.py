@@ -103,6 +103,8 @@ class Flow:
             self.ends[index] = index = after
         while running:
             self.leave(running.pop(), count)
+        for node in self.nodes:  # now that all users of each are known
+            node.norm_of = norm_of(node)
 
     def is_open(self, index: int) -> bool:
         """Whether what runs inside tells more than the call itself: not so for the ops of a function."""
@@ -222,7 +224,6 @@ class Flow:
             if given.is_rotation:
                 node.is_rotation = True
         mark(node)
-        node.norm_of = norm_of(node)
         return node
 
 

@@ -17,6 +17,7 @@ __all__ = [
     "LOOKUPS",
     "LOSSES",
     "NORMS",
+    "OTHER_LOSSES",
     "PARTS",
     "PICKS",
     "PRODUCTS",
@@ -63,6 +64,12 @@ NORMS = words("layer_norm rms_norm native_layer_norm fused_rms_norm")
 LOOKUPS = words("embedding")
 SOFTMAX = words("softmax safe_softmax")
 LOSSES = words("cross_entropy nll_loss nll_loss_nd cross_entropy_loss ctc_loss")
+OTHER_LOSSES = words(
+    """mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy binary_cross_entropy_with_logits kl_div
+    gaussian_nll_loss poisson_nll_loss cosine_embedding_loss hinge_embedding_loss margin_ranking_loss multi_margin_loss
+    multilabel_margin_loss multilabel_soft_margin_loss soft_margin_loss triplet_margin_loss"""
+)
+"""Where the model gives it, or what is made of it: between layers they may compare anything."""
 FUSED = words(
     """scaled_dot_product_attention scaled_dot_product_flash_attention_for_cpu scaled_dot_product_flash_attention
     scaled_dot_product_efficient_attention scaled_dot_product_attention_math scaled_dot_product_cudnn_attention"""

@@ -33,9 +33,9 @@ class Modules:
         for branch in made.branches:
             if branch.attention is None:
                 self.feed_forward(branch)
-        self.normed = {
-            node.norm_of.at for node in (*made.values.values(), *made.norms.values()) if node.norm_of is not None
-        }
+        self.going_on = {node.norm_of.at for node in made.values.values() if node.norm_of is not None}
+        self.normed = {node.norm_of.at: node for node in made.norms.values() if node.norm_of is not None}
+        self.added_to = {start.at for start in made.starts.values()}
         for branch in made.branches:
             if branch.attention is not None:
                 self.block(branch, branch.attention)
@@ -82,8 +82,17 @@ class Modules:
         count = self.fed.get(module) or self.attended.get(module, 0)
         if count > 1 and self.classes[self.flow.calls[module].name] < 2:
             return
-        if self.sums.get(module, 0) <= 6 and self.attended.get(module, 0) <= 2:
+        if self.sums.get(module, 0) <= 6 and self.attended.get(module, 0) <= 2 and self.is_all(kind, module):
             self.set(module, kind, branch.start)
+
+    def is_all(self, kind: str, module: int) -> bool:
+        """Whether all branches of a module are normalised in the same place: half a pre-LN block is none."""
+        within = range(module, self.flow.ends[module])
+        return all(
+            branch.reads is None or self.kind(branch) == kind
+            for branch in self.made.branches
+            if branch.total.at in self.made.starts and branch.total.index in within and branch.out.index in within
+        )
 
     def is_fed_elsewhere(self, smallest: int, module: int) -> bool:
         """Whether another module of the same class in `module` attends and feeds forward: that is a block then."""
@@ -102,10 +111,19 @@ class Modules:
             return "pre-LN block"
         if x not in begins:
             return None
-        if branch.total.at in self.normed:
+        if self.is_post(branch):
             return "post-LN block"
         is_normed = any(unscaled(given).norm_of is not None for given in branch.total.inputs if given is not x)
         return "res-post-norm block" if is_normed else None
+
+    def is_post(self, branch: Branch) -> bool:
+        """Whether the sum is normalised, and nothing but its norm goes on as the stream: not so where the next branch
+        alone reads that. A norm behind the last block is none of it."""
+        if branch.total.at in self.going_on:
+            return True
+        norm = self.normed.get(branch.total.at)
+        module = self.flow.around(branch.out, branch.total)
+        return norm is not None and branch.total.at not in self.added_to and norm.index < self.flow.ends[max(module, 0)]
 
     def set(self, module: int, role: str, x: Node | None) -> None:
         self.calls[module] = role

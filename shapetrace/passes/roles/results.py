@@ -1,48 +1,26 @@
-"""What comes out of a model: logits and the loss."""
+"""What comes out of a model: logits, and what they are made of."""
 
 from __future__ import annotations
 
-import math
-
+from ..plumbing import is_float
 from .embeddings import is_token_lookup, rows
 from .flow import Flow, Node
 from .forms import base, is_projection, only_data, projected, uncut, width
-from .functions import CASTS, JOINS, LAYOUTS, LOSSES, PARTS, QUOTIENTS, SHAPING, SOFTMAX, SUMS, TIMES
+from .functions import CASTS, JOINS, LAYOUTS, PARTS, QUOTIENTS, SUMS, TIMES
+from .losses import before_softmax
 from .products import is_mixing
 
-__all__ = ["is_said", "logits", "losses", "said_of"]
+__all__ = ["called_logits", "is_said", "logits", "said_of"]
 
 
-def losses(flow: Flow) -> list[tuple[Node, Node | None]]:
-    """Each loss, as it leaves the model, and its logits as they were before they were shifted and flattened."""
+def called_logits(flow: Flow) -> list[Node]:
+    """What the model gives in a field of that name. Of rows that are embedded already nothing else tells it."""
     return [
-        (final(node, flow), unflattened(node.inputs[0], flow))
+        node
         for node in flow.nodes
-        if node.name in LOSSES and node.inputs and node.key in ("", "0")
+        if node.at in flow.handed and node.is_data and is_float(node.meta) and len(node.shape) > 1
+        if any(flow.parents[index] < 0 and key == "logits" for index, key in node.places)
     ]
-
-
-def final(loss: Node, flow: Flow) -> Node:
-    for _ in range(6):
-        following = next((user for user in loss.users if user.name in SCALING and math.prod(user.shape) == 1), None)
-        if following is None or loss.at in flow.handed:
-            break
-        loss = following
-    return loss
-
-
-SCALING = SUMS | TIMES | QUOTIENTS | CASTS
-
-
-def unflattened(node: Node, flow: Flow) -> Node | None:
-    """Back from what a loss was given to what the model hands out, or else to where it was made."""
-    for _ in range(24):
-        is_form = node.name in SHAPING or node.name in PARTS or node.name == "pad"
-        is_given = node.at in flow.handed and len(node.shape) > 1 and before_softmax(node) is None
-        if not node.inputs or is_given or not (is_form or node.name == "log_softmax"):
-            break
-        node = node.inputs[0]
-    return node if node.index >= 0 and node.is_data else None
 
 
 def logits(flow: Flow) -> list[Node]:
@@ -59,12 +37,6 @@ def logits(flow: Flow) -> list[Node]:
         if made is not None and (is_choice or base(node).name == "log_softmax"):
             found.append(scores)
     return found
-
-
-def before_softmax(node: Node) -> Node | None:
-    """What softmax or its logarithm was taken of, if `node` is that, or another form of it."""
-    node = base(node)
-    return node.inputs[0] if node.inputs and node.name in SOFTMAX | {"log_softmax"} else None
 
 
 def chooses(made: Node | None, lookup: Node, scores: Node) -> bool:

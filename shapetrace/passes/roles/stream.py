@@ -7,7 +7,7 @@ from .beginnings import beginnings
 from .branches import Branch, experts, feed_forward, unadded
 from .flow import Flow, Node
 from .forms import base, uncut, unscaled
-from .norms import is_last_of_norm
+from .norms import is_last_of_norm, last_of_norm
 from .sums import added_to, carried, is_made_of, is_sum, is_worked_on, since
 
 __all__ = ["Stream", "stream"]
@@ -44,6 +44,10 @@ class Stream:
         """Whether any value of it did."""
         return any(given.at in self.values for given in since(self.values[min(self.values)], node))
 
+    def first(self) -> list[Node]:
+        """Where it begins, once or several times."""
+        return [node for at, node in self.values.items() if at not in self.starts and not self.goes_through(node)]
+
     def sums(self) -> list[Node]:
         return [self.values[at] for at in self.starts]
 
@@ -72,6 +76,7 @@ def stream(flow: Flow, found: list[Attention], looked_up: list[Node], said: list
     made.branches += [
         branch for branch in unadded([*attended, *made.values.values()], ends) if base(branch.out).at not in known
     ]
+    made.values |= {last.at: last for last in map(last_of_norm, made.values.values())}
     outs = {base(branch.out).at for branch in made.branches} | {node.at for node in attended}
     added_to = {start.at for start in made.starts.values()}
     for node in flow.nodes:
