@@ -15,6 +15,7 @@ from torch import nn
 from ..errors import InputError
 from ..letters import is_of_input, is_unknown, names_in, sizes_in
 from ..passes.axes import is_varying, name_axes, unseen, without
+from ..passes.bonds import bonds_of
 from ..passes.declared import as_declared
 from ..passes.depth import layers_of
 from ..passes.meeting import meetings
@@ -144,6 +145,7 @@ class Naming:
         if is_shared():
             return Probes({}, reason="the model runs in several processes, which would have to run again together")
         meeting = meetings(trace)
+        bonds = bonds_of(trace, {name for name, _ in self.model.named_parameters(remove_duplicate=False)})
         unmade = any(call.unmade for call in trace.calls)
         again: Recording = (lambda *forward: with_unmade(self.record(*forward))) if unmade else self.record
         layers = layers_of(trace)
@@ -155,7 +157,7 @@ class Naming:
                 continue
             for shallow in depths if "L" in source.letters else [None]:
                 failed = trace if trace.error else None
-                probes = probe(source, again, meeting=meeting, failed=failed, shallow=shallow)
+                probes = probe(source, again, meeting=meeting, bonds=bonds, failed=failed, shallow=shallow)
                 if probes.runs:
                     return probes
                 reasons += [probes.reason] if probes.reason else []
