@@ -64,9 +64,9 @@ def bonds_of(trace: Trace, parameters: Collection[str]) -> Bonds:
         for tensor in call.outputs.values() if call.kind == "function" else ():
             if len(tensor.shape) >= RANK_OF_SEQUENCES and is_float(tensor):
                 bonds = set(map(root, joined.dims.of(tensor)))
-                its = bonds & of_input
-                carried |= its if bonds & owned else set()
-                meeting |= {frozenset({one, other}) for one in its for other in its if one != other}
+                found = bonds & of_input
+                carried |= found if bonds & owned else set()
+                meeting |= {frozenset({one, other}) for one in found for other in found if one != other}
     return Bonds(
         {name: tuple(its) for name, its in rows.items()},
         frozenset(owned), frozenset(carried), frozenset(meeting),
