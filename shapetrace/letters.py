@@ -82,6 +82,9 @@ i, j      the heads of an indexer, that picks the keys which are attended to, an
 
 NAMES = frozenset(" ".join(FIELDS.values()).split())
 
+HEADS = "h"
+"""The heads, as the paper has them, beside a name for the width of the model; by itself it may be a height."""
+
 ROTATED = "qk_rope_head_dim"
 """Where heads are said to have a part that is rotated, D is the width of their values alone."""
 
@@ -156,6 +159,8 @@ def letters_of_names(names: Iterable[str]) -> dict[str, str]:
     for letter, fields in FIELDS.items() if known else ():
         there = [name for name in fields.split() if name in known and name not in found]
         found |= dict.fromkeys(there[:-1] if len(there) > 1 and there[-1] == "hidden_dim" else there, letter)
+    if HEADS in given and "C" in found.values() and "H" not in found.values():
+        found[HEADS] = "H"
     if ROTATED in given:
         found = {name: letter for name, letter in found.items() if letter != "D"}
         found |= {name: letter for name, letter in IN_ROTATED.items() if name in given}

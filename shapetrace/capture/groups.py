@@ -5,14 +5,17 @@ A dim that no guess lets change belongs to the model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from itertools import combinations, count
 
+import msgspec
+
 from ..letters import is_unknown, unknown
+from ..passes.bonds import Bonds
 from ..passes.meeting import Meeting
 from .given import Held
 
-__all__ = ["Dim", "Groups", "guesses", "next_letter", "splits"]
+__all__ = ["NONE", "Dim", "Groups", "Ties", "divided", "guesses", "next_letter", "splits", "ties"]
 
 Dim = tuple[int, int]
 """The number of a tensor among those given, and of one of its dims."""
@@ -20,12 +23,48 @@ Dim = tuple[int, int]
 Groups = dict[str, list[Dim]]
 
 
-def guesses(held: Sequence[Held]) -> Iterator[Groups]:
+class Ties(msgspec.Struct, frozen=True):
+    """What the one forward that ran says of the dims: see `Bonds`. Of a dim with no bond it says nothing.
+
+    of   a dim -> its bond
+    """
+
+    of: Mapping[Dim, int] = {}
+    bonds: Bonds = Bonds()
+
+    def is_fixed(self, dim: Dim) -> bool:
+        return self.of.get(dim) in self.bonds.fixed
+
+    def are_cut(self, part: Collection[Dim]) -> bool:
+        """Whether a dim outside goes together with one of these, at any size."""
+        inside = {self.of[dim] for dim in part if dim in self.of}
+        return any(bond in inside and dim not in part for dim, bond in self.of.items())
+
+
+NONE = Ties()
+
+
+def ties(held: Sequence[Held], bonds: Bonds) -> Ties:
+    """Those of the tensors of an argument, as far as they are what the trace has seen of it. A dim of size 1 is tied to
+    nothing: it may be broadcast."""
+    numbers: dict[str, list[int]] = {}
+    for number, tensor in enumerate(held):
+        numbers.setdefault(tensor.name, []).append(number)
+    found: dict[Dim, int] = {}
+    for name, its in numbers.items():
+        rows = bonds.rows.get(name, ())
+        for number, row in zip(its, rows, strict=False) if len(its) == len(rows) else ():
+            if len(row) == len(held[number].shape):
+                found |= {(number, dim): bond for dim, bond in enumerate(row) if held[number].shape[dim] > 1}
+    return Ties(found, bonds)
+
+
+def guesses(held: Sequence[Held], ties: Ties = NONE) -> Iterator[Groups]:
     """Dims of equal size change together, at the same place in each tensor or anywhere.
 
     The last dim of floats is a width as a rule, then all their dims but the first are, as those of an image; then one
     of them may be a multiple of the length of the integers, as sound is of its tokens; at last nothing but the first
-    dim of each tensor is free.
+    dim of each tensor is free. None of them changes what is as long as a weight, or one of two that are tied.
     """
     dims = [(number, dim) for number, tensor in enumerate(held) for dim in range(len(tensor.shape))]
     is_single = all(tensor.shape[0] == 1 for tensor in held if tensor.shape)
@@ -57,8 +96,47 @@ def guesses(held: Sequence[Held]) -> Iterator[Groups]:
         seen.append({letter: [*its, multiple] if its == lengths else its for letter, its in groups.items()})
     seen.append(grouped(held, first, place_and_size))
     for index, groups in enumerate(seen):
-        if groups and groups not in seen[:index]:
+        if groups and groups not in seen[:index] and is_likely(groups, ties):
             yield groups
+
+
+def is_likely(groups: Groups, ties: Ties) -> bool:
+    return not any(ties.are_cut(dims) or any(map(ties.is_fixed, dims)) for dims in groups.values())
+
+
+def divided(held: Sequence[Held], groups: Groups, ties: Ties) -> Groups:
+    """The groups as far apart as what ran lets them be: lengths of vectors that are not tied are equal by chance.
+
+    What is no such length, as of a mask that is not looked at, goes with what it follows. The first dims of all
+    tensors may be one batch: they part only where two of them are dims of one tensor.
+    """
+    found: Groups = {}
+    for letter, dims in groups.items():
+        parts = parted(held, dims, ties) if is_unknown(letter) else [dims]
+        found[letter] = parts[0]
+        for part in parts[1:]:
+            found[next_letter({**groups, **found})] = part
+    return found
+
+
+def parted(held: Sequence[Held], dims: list[Dim], ties: Ties) -> list[list[Dim]]:
+    carried = dict.fromkeys(bond for dim in dims if (bond := ties.of.get(dim)) in ties.bonds.carried)
+    is_length = {bond: all(place for number, place in dims if ties.of.get((number, place)) == bond) for bond in carried}
+
+    def part(one: int, other: int) -> bool:
+        return frozenset({one, other}) in ties.bonds.meeting or (is_length[one] and is_length[other])
+
+    if len(carried) < 2 or not all(part(*pair) for pair in combinations(carried, 2)):
+        return [dims]
+    parts: dict[int, list[Dim]] = {bond: [] for bond in carried}
+    latest = next(iter(carried))
+    for dim in dims:
+        bond = ties.of.get(dim)
+        latest = bond if bond in parts else latest
+        parts[latest].append(dim)
+    if any(map(ties.are_cut, parts.values())):
+        return [dims]
+    return list(parts.values())
 
 
 def multiples(held: Sequence[Held], lengths: Sequence[Dim]) -> Iterator[Dim]:
@@ -89,7 +167,9 @@ def grouped(held: Sequence[Held], dims: Sequence[Dim], key: Callable[[int, int],
     return {key if isinstance(key, str) else unknown(place): dims for place, (key, dims) in enumerate(found.items())}
 
 
-def splits(held: Sequence[Held], groups: Groups, letter: str, meeting: Set[Meeting]) -> Iterator[Groups]:
+def splits(
+    held: Sequence[Held], groups: Groups, letter: str, meeting: Set[Meeting], ties: Ties = NONE
+) -> Iterator[Groups]:
     """A group taken apart in two: lengths that are equal may be so by chance.
 
     Where tensors in it meet, what a decoder is given goes by itself, then all before the later of two that meet, for
@@ -109,7 +189,7 @@ def splits(held: Sequence[Held], groups: Groups, letter: str, meeting: Set[Meeti
     if len(numbers) < len(dims) <= MOST_APART:
         parts += [(dims[0], *rest) for count in range(len(dims) - 1) for rest in combinations(dims[1:], count)]
     for part in dict.fromkeys(parts) if is_unknown(letter) else ():
-        if part and len(part) < len(dims):
+        if part and len(part) < len(dims) and not ties.are_cut(part):
             rest = [dim for dim in dims if dim not in part]
             yield {letter: list(part), **{k: v for k, v in groups.items() if k != letter}, next_letter(groups): rest}
 

@@ -15,7 +15,8 @@ from torch import nn
 from ..errors import InputError
 from ..letters import is_of_input, is_unknown, names_in, sizes_in
 from ..passes.align import flows_alike
-from ..passes.axes import is_varying, name_axes, unseen, without
+from ..passes.axes import filled, is_varying, name_axes, unseen, without
+from ..passes.bonds import bonds_of
 from ..passes.declared import as_declared
 from ..passes.depth import layers_of
 from ..passes.meeting import meetings
@@ -112,12 +113,17 @@ class Naming:
             more = probes.more(2 if is_chance else 1)
             runs = (*runs, *more)
             named = name_axes(plain, runs, self.sizes, varying=True) if more else without(named, is_formula)
+        widened = None
+        if "C" in probes.sizes and "H" not in probes.sizes and (heads := shares(named)):
+            widened = without(named, heads.__contains__)
+            named = without(named, lambda axis: "C" in names_in(axis))
         named = name_unseen(named, unseen(plain, runs))
         left = [size for letter, size in probes.sizes.items() if is_unknown(letter)]
         found = [size for letter, size in named.sizes.items() if letter not in probes.sizes]
         held = self.given.held if self.given else ()
         written = {one.name: one.axes for one in held if any(one.axes)}
         named = name_widths(msgspec.structs.replace(named, sizes={**trace.sizes, **used(named)}), self.sizes, written)
+        named = filled(named, widened) if widened is not None else named
         named = without(named, is_varying) if any(map(is_varying, axes_of(named))) else named
         undecided = undecided_in(named)
         if probes.runs:  # of 4·B nothing is known at other heads, where these stayed four
@@ -148,6 +154,7 @@ class Naming:
         if is_shared():
             return Probes({}, reason="the model runs in several processes, which would have to run again together")
         meeting = meetings(trace)
+        bonds = bonds_of(trace, {name for name, _ in self.model.named_parameters(remove_duplicate=False)})
         unmade = any(call.unmade for call in trace.calls)
         again: Recording = (lambda *forward: with_unmade(self.record(*forward))) if unmade else self.record
         layers = None if self.is_hooked else layers_of(trace)
@@ -159,7 +166,7 @@ class Naming:
                 continue
             for shallow in depths if "L" in source.letters else [None]:
                 failed = trace if trace.error else None
-                probes = probe(source, again, meeting=meeting, failed=failed, shallow=shallow)
+                probes = probe(source, again, meeting=meeting, bonds=bonds, failed=failed, shallow=shallow)
                 if probes.runs and self.is_hooked and not flows_alike(trace.calls, probes.runs[0].calls):
                     return Probes({}, reason=f"hooks on the model change what it computes, and {NOT_AGAIN}")
                 if probes.runs:
@@ -233,6 +240,17 @@ def axes_of(trace: Trace) -> set[str | int]:
     places = ((call.inputs, call.outputs, call.unmade) for call in trace.calls)
     found = {tensor.axes or () for tensors in places for place in tensors for tensor in place.values()}
     return {axis for axes in found for axis in axes}
+
+
+def shares(named: Trace) -> set[str]:
+    """The axes C/2 that stand beside a 2: how wide heads are, of which nobody said how many there are. What the model
+    does with C then says more of it than runs where the heads stay as they are."""
+    rows = {
+        tensor.axes or ()
+        for call in named.calls
+        for tensor in (*call.inputs.values(), *call.outputs.values(), *call.unmade.values())
+    }
+    return {f"C/{axis}" for row in rows for axis in row if isinstance(axis, int) and f"C/{axis}" in row}
 
 
 def is_formula(axis: str | int) -> bool:

@@ -16,13 +16,14 @@ from torch import nn
 
 from ..letters import is_of_input, is_unknown
 from ..passes.align import place
+from ..passes.bonds import UNBOUND, Bonds
 from ..passes.depth import Layers, stretched
 from ..passes.meeting import Meeting
 from ..schema import Trace
 from .choices import Choice, Sizes, all_sizes, merged, settings, sizes_of, table_of, with_head
 from .drawn import FewDrawn
 from .given import Given, Held
-from .groups import Groups, guesses, next_letter, splits
+from .groups import Groups, divided, guesses, next_letter, splits, ties
 from .kept import left
 from .recorder import said
 from .settings import NOTHING, Settings, Table, are_apart, input_settings
@@ -72,6 +73,7 @@ def probe(
     record: Recording,
     *,
     meeting: Set[Meeting] = frozenset(),
+    bonds: Bonds = UNBOUND,
     failed: Trace | None = None,
     shallow: tuple[Trace, Layers] | None = None,
 ) -> Probes:
@@ -79,10 +81,11 @@ def probe(
 
     record       gives the trace of a forward
     meeting      arguments that meet: it is tried if lengths of theirs that are equal are so by chance
+    bonds        what the plain run says of the dims of these arguments: none of them is cut
     failed       the plain run, if its forward raised: a run that raises, too, will do if it made all these calls
     shallow      the plain trace and its layers, of which only the first are to run
     """
-    return Prober(source, record, meeting, failed, shallow).probes()
+    return Prober(source, record, meeting, bonds, failed, shallow).probes()
 
 
 class Prober:
@@ -91,6 +94,7 @@ class Prober:
         source: Source,
         record: Recording,
         meeting: Set[Meeting],
+        bonds: Bonds,
         failed: Trace | None,
         shallow: tuple[Trace, Layers] | None,
     ) -> None:
@@ -100,6 +104,8 @@ class Prober:
         self.failed = failed
         self.shallow = shallow if "L" in source.letters else None
         self.held = source.given.held
+        self.ties = ties(self.held, bonds)
+        self.made: dict[str, Trace] = {}
         self.reason = ""
 
     def probes(self) -> Probes:
@@ -122,9 +128,9 @@ class Prober:
         is_open = not any(
             map(is_of_input, self.source.letters)
         )  # else the source makes the input, and has letters for it
-        likely = list(guesses(self.held)) if is_open else []
-        if not self.meeting or not is_open:
-            groups = next(iter(likely), {})
+        likely = list(guesses(self.held, self.ties)) if is_open else []
+        if not is_open or not self.is_doubtful(likely):
+            groups = divided(self.held, likely[0], self.ties) if likely else {}
             every = list(settings(self.source.letters))
             yield from self.first_apart(groups, input_settings(self.input_sizes(groups), self.table(every[0])), every)
         groups, inputs = self.apart(*self.found_groups(likely))
@@ -140,12 +146,18 @@ class Prober:
                 yield choice
                 return
 
+    def is_doubtful(self, likely: list[Groups]) -> bool:
+        """Whether lengths in the first guess may be equal by chance, and nothing says if they are."""
+        first = divided(self.held, likely[0], self.ties) if likely else {}
+        return any(True for letter in first for _ in splits(self.held, first, letter, self.meeting, self.ties))
+
     def found_groups(self, likely: list[Groups]) -> tuple[Groups, Settings]:
         """Of the groups that can be changed all at once the first; beside a cache, also what can be changed as well.
 
         Of its tensors those dims can be that are no width.
         """
-        found = next(((groups, inputs) for groups in likely if (inputs := self.working(groups))), ({}, NOTHING))
+        every = (groups for each in likely for groups in self.with_divided(each))
+        found = next(((groups, inputs) for groups in every if (inputs := self.working(groups))), ({}, NOTHING))
         if not has_cache(self.held) or found[0] in likely[:1]:
             return found
         for letter, dims in (each for groups in likely[:MOST_IN_PARTS] for each in groups.items()):
@@ -155,11 +167,17 @@ class Prober:
                 found = (more, inputs) if (inputs := self.working(more)) else found
         return found
 
+    def with_divided(self, groups: Groups) -> Iterator[Groups]:
+        fine = divided(self.held, groups, self.ties)
+        yield fine
+        if fine != groups:
+            yield groups
+
     def apart(self, groups: Groups, inputs: Settings) -> tuple[Groups, Settings]:
         """The groups, each taken apart as far as the model runs so: equal lengths may be equal by chance."""
         letters = list(groups)
         for letter in letters:
-            for finer in splits(self.held, groups, letter, self.meeting):
+            for finer in splits(self.held, groups, letter, self.meeting, self.ties):
                 if more := self.working(finer):
                     letters += [letter, next_letter(groups)]
                     groups, inputs = finer, more

@@ -16,7 +16,7 @@ from .align import align
 from .formulas import Formulas
 from .lengths import settled
 
-__all__ = ["Axes", "Sight", "is_varying", "name_axes", "rename_axes", "unseen", "with_axes", "without"]
+__all__ = ["Axes", "Sight", "filled", "is_varying", "name_axes", "rename_axes", "unseen", "with_axes", "without"]
 
 Axes = tuple[str | int, ...]
 
@@ -137,6 +137,18 @@ def without(trace: Trace, unwanted: Callable[[str | int], bool]) -> Trace:
     def axes(_index: int, _place: str, _key: str, tensor: TensorMeta) -> Axes:
         pairs = zip(tensor.axes or tensor.shape, tensor.shape, strict=True)
         return tuple(size if unwanted(axis) else axis for axis, size in pairs)
+
+    return with_axes(trace, axes)
+
+
+def filled(trace: Trace, other: Trace) -> Trace:
+    """`trace` with what another record of the same calls says of dims that are plain numbers in it."""
+
+    def axes(index: int, place: str, key: str, tensor: TensorMeta) -> Axes:
+        there = getattr(other.calls[index], place)[key].axes or tensor.shape
+        return tuple(
+            its if isinstance(axis, int) else axis for axis, its in zip(tensor.axes or tensor.shape, there, strict=True)
+        )
 
     return with_axes(trace, axes)
 

@@ -209,14 +209,19 @@ def across(trace: Trace, axes: AxesOf) -> set[str | int]:
 
 def of_ids(trace: Trace, axes: AxesOf, found: Mapping[str, str]) -> dict[str, str]:
     """The letters of the ids that the model looks up: [B, T], or the other way round if that is what is known of one.
+    Of ids of several lengths the batch is what all have first.
 
     Where only the second comes out of the model, it has summed over the first, which is no batch then.
     """
     inputs = [place for place in given(trace) if is_integer(place[3])]
     shapes = dict.fromkeys(axes(*place) for place in inputs if len(place[3].shape) == 2)
-    if len(shapes) != 1 or not looks_up(trace):
+    if not shapes or not looks_up(trace):
         return {}
     first, second = next(iter(shapes))
+    if len(shapes) > 1:
+        seconds = {each[1] for each in shapes}
+        is_batch = is_unknown(first) and {each[0] for each in shapes} == {first} and first not in seconds
+        return {str(first): "B"} if is_batch and all(map(is_unknown, seconds)) else {}
     if not is_unknown(first) or not is_unknown(second) or first == second or first in across(trace, axes):
         return {}
     out = {letter for place in of_forward(trace, "outputs") for axis in axes(*place) for letter in names_in(axis)}

@@ -115,11 +115,26 @@ def make(
     takes = {letter: argument(bound, name) for name, letter in names.items()}
 
     def again(new: Mapping[str, int]) -> tuple[nn.Module, Any, Any]:
-        changed = {name: new[letter] for name, letter in names.items() if letter in new}
+        own = {name: letter for name, letter in names.items() if argument(bound, name) in (None, takes.get(letter))}
+        changed = {name: new[letter] for name, letter in own.items() if letter in new}
         return made(BoundArguments(bound.signature, {**bound.arguments, **changed}), {**letters, **new})
 
     model, args, kwargs = made(bound, letters)
+    if PAPERS in names and PAPERS not in spare and "L" not in names.values() and has_stack(model, letters.get(PAPERS)):
+        names[PAPERS] = "L"
+        letters["L"] = takes["L"] = letters.pop(PAPERS)
+        takes.pop(PAPERS)
     return Ready(model, args, kwargs, letters, {**takes, **letters}, again)
+
+
+PAPERS = "N"
+"""What the paper calls the number of layers."""
+
+
+def has_stack(model: nn.Module, count: int | None) -> bool:
+    """Whether so many modules of one kind are numbered side by side."""
+    stacks = (list(each) for each in model.modules() if isinstance(each, nn.ModuleList | nn.Sequential))
+    return any(len(stack) == count and len(set(map(type, stack))) == 1 for stack in stacks)
 
 
 def taken(loaded: Callable[..., object]) -> Signature:

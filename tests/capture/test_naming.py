@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -308,6 +308,81 @@ def test_a_model_is_run_again_twice_or_not_at_all() -> None:
     assert Counted.ran == 3
     shapetrace.trace(Counted(), IDS, axes=False)
     assert Counted.ran == 4
+
+
+class Translator(nn.Module):
+    """With masks as its tensors are: of floats, [B, 1, S] and [1, T, T]."""
+
+    def __init__(self, *, is_recurrent: bool = False) -> None:
+        super().__init__()
+        self.source, self.table, self.head = nn.Embedding(9, 8), nn.Embedding(9, 8), nn.Linear(8, 9)
+        self.cell = nn.GRU(8, 8, batch_first=True) if is_recurrent else None
+
+    def forward(self, source: Tensor, ids: Tensor, source_mask: Tensor, mask: Tensor) -> Tensor:
+        Counted.ran += 1
+        s, x = self.source(source), self.table(ids)
+        s = self.cell(s)[0] if self.cell is not None else s + attend(s, s, source_mask)
+        x = x if self.cell is None else self.cell(x, s[None, :, -1].contiguous())[0]
+        x = x + attend(x, x, mask)
+        return cast(Tensor, self.head(x + attend(x, s, source_mask)))
+
+
+def attend(x: Tensor, source: Tensor, mask: Tensor) -> Tensor:
+    return (x @ source.mT).masked_fill(mask == 0, -1e9).softmax(-1) @ source
+
+
+@pytest.mark.parametrize("is_recurrent", [False, True])
+@pytest.mark.parametrize("S", [4, 5])
+def test_what_the_forward_did_says_which_lengths_belong_together_and_nothing_is_tried(
+    S: int, *, is_recurrent: bool
+) -> None:
+    source, mask = torch.zeros(2, S).long(), torch.ones(1, 4, 4).tril()
+    model = Translator(is_recurrent=is_recurrent)
+    trace = shapetrace.trace(model, source, IDS, torch.ones(2, 1, S), mask)
+    assert [tensor.axes for tensor in trace.calls[0].inputs.values()] == [
+        ("B", "S"), ("B", "T"), ("B", 1, "S"), (1, "T", "T")
+    ]  # fmt: skip
+    assert trace.roles("weights")[-1].axes == ("B", "T", "S")
+    assert Counted.ran == 3
+
+
+class Patches(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.place = nn.Conv2d(3, 8, 4, stride=4), nn.Parameter(torch.zeros(1, 9, 8))
+
+    def forward(self, image: Tensor) -> Tensor:
+        Counted.ran += 1
+        x = self.conv(image).flatten(2).mT + self.place
+        return x + (x @ x.mT).softmax(-1) @ x
+
+
+def test_what_is_as_long_as_a_weight_is_not_tried_at_other_sizes() -> None:
+    trace = shapetrace.trace(Patches(), torch.zeros(2, 3, 12, 12))
+    assert trace.roles("weights")[0].axes == ("B", 9, 9)
+    assert Counted.ran == 3
+
+
+class Compared(nn.Module):
+    """The same for two sequences of different tokens, which meet nowhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.out = nn.Embedding(9, 8), nn.Linear(8, 1)
+
+    def forward(self, chosen: Tensor, rejected: Tensor) -> Tensor:
+        Counted.ran += 1
+        x, y = (self.out(self.table(ids))[:, -1, 0] for ids in (chosen, rejected))
+        return (x - y).sigmoid().log().mean()
+
+
+def test_equal_lengths_of_tokens_that_never_meet_are_two() -> None:
+    trace = shapetrace.trace(Compared(), IDS, IDS.clone())
+    assert [tensor.axes for tensor in trace.calls[0].inputs.values()] == [("B", 4), ("B", 4)]
+    assert trace.notes == (
+        "axes: nothing tells which of the input's axes (4, 4) is which; where their sizes differ axes='T=… S=…' says "
+        "so",
+    )
 
 
 def test_in_a_block_the_model_is_run_again_when_traces_are_read_and_once() -> None:

@@ -175,12 +175,12 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...], list[tuple[str 
     "two sequences one after the other, of the same length": (
         lambda: embedded(lambda e, x, y: torch.cat([e(x), e(y)], 1)),
         (ids(2, 4), ids(2, 4)),
-        [(2, 4), (2, 4)],
+        [("B", 4), ("B", 4)],
     ),
     "pairs, each of two sequences alone": (
         lambda: embedded(lambda e, x, y: e(x).mean(1) @ e(y).mean(1).T),
         (ids(2, 4), ids(2, 4)),
-        [("B", "T"), ("B", "T")],
+        [("B", 4), ("B", 4)],
     ),
     "a mask of floats, as long as the batch is large": (
         lambda: Model(masked, nn.Linear(8, 8)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from ...schema import Trace
+from ...schema import Call, Trace
 from ..nesting import forward_of
 from ..roles.functions import LOOKUPS, short_name
 from .dims import Dim
@@ -44,7 +44,8 @@ def anchored(
     found: dict[Dim, set[str]] = {}
     root = joined.dims.root
     lengths = lengths_of(joined)
-    likely = [joined.last(*roles, least=least) for least, roles in WIDTHS]
+    said = may_be_said(trace, joined)
+    likely = [[dim for dim in joined.last(*roles, least=least) if root(dim) not in said] for least, roles in WIDTHS]
     width = next(filter(None, likely), [])
     wide = set(map(joined.size, width))
     width = [dim for dims in likely for dim in dims if joined.size(dim) in wide] if len(wide) == 1 else width
@@ -112,20 +113,37 @@ def lengths_of(joined: Joined) -> set[Dim]:
     return found
 
 
+def may_be_said(trace: Trace, joined: Joined) -> set[Dim]:
+    """The roots of dims that may be a vocabulary: of what a model gives out that is as wide as a table has rows, and as
+    nothing before it is."""
+    forward = forward_of(trace.calls)
+    rows = {call.inputs["1"].shape[0] for call in lookups(trace)}
+    if forward is None or not rows:
+        return set()
+    out = trace.calls[forward].outputs.values()
+    ends = {joined.dims.root(row[-1]) for row in map(joined.dims.of, out) if row and joined.size(row[-1]) in rows}
+    last = {joined.dims.root(dim) for dim in joined.last("residual", "x", "token_embedding")}
+    return ends - last
+
+
 def vocabulary(trace: Trace, joined: Joined) -> list[Dim]:
     """The rows of the tables that tokens are looked up in, and logits that are as wide; classes are no vocabulary."""
     looked_up = joined.roles.get("token_embedding", {})
-    tables = [
+    found = [
         joined.dims.of(call.inputs["1"])[0]
-        for call in trace.calls
-        if call.kind == "function"
-        and short_name(call) in LOOKUPS
-        and "1" in call.inputs
-        and any(joined.dims.of(tensor) in looked_up for tensor in call.outputs.values())
+        for call in lookups(trace)
+        if any(joined.dims.of(tensor) in looked_up for tensor in call.outputs.values())
     ]
     logits = joined.last("logits")
-    sizes = set(map(joined.size, logits)) & set(map(joined.size, tables))
-    return [dim for dim in (*tables, *logits) if joined.size(dim) in sizes] if sizes else tables
+    sizes = set(map(joined.size, logits)) & set(map(joined.size, found))
+    return [dim for dim in (*found, *logits) if joined.size(dim) in sizes] if sizes else found
+
+
+def lookups(trace: Trace) -> Iterator[Call]:
+    """The calls that look ids up in a table."""
+    for call in trace.calls:
+        if call.kind == "function" and short_name(call) in LOOKUPS and "1" in call.inputs:
+            yield call
 
 
 def heads(joined: Joined, has_batch: bool, widths: set[int], lengths: set[Dim]) -> Iterator[tuple[str, list[Dim]]]:
@@ -187,8 +205,10 @@ def head(joined: Joined, row: Sequence[Dim], has_batch: bool) -> Iterator[Dim]:
 
 
 def is_folded(joined: Joined, row: Sequence[Dim]) -> bool:
-    """Whether the heads of a group are rows of one product, [B, G, 2·T, S]: then what stands there is no H."""
-    return len(row) == 4 and FOLDED.fullmatch(str(joined.dims.axes[row[-2]])) is not None
+    """Whether the heads of a group are rows of one product, [B, G, 2·T, S]: then what stands there is no H. Where keys
+    are as many, three tokens make a step: [B, H, 3·T, 3·T]."""
+    q, k = (joined.dims.axes[dim] for dim in row[-2:])
+    return len(row) == 4 and q != k and FOLDED.fullmatch(str(q)) is not None
 
 
 FOLDED = re.compile(r"\d+·[TS]")

@@ -62,6 +62,7 @@ class Dims:
     sums       a dim, and those that it is the sum of
     counted    dims that the code goes through one by one, like the three of queries, keys and values
     slices     a dim and a place in it -> dims that are its start up to there, or its end
+    projected  a dim that a weight takes, and the one that it makes of it
     unseen     the numbers of tensors that were in no run but the plain one
     torn       dims that would have been joined, if they had not another axis
     """
@@ -77,6 +78,7 @@ class Dims:
         self.products: list[tuple[Dim, tuple[Dim, ...]]] = []
         self.sums: list[tuple[Dim, tuple[Dim, ...]]] = []
         self.counted: set[Dim] = set()
+        self.projected: set[tuple[Dim, Dim]] = set()
         self.slices: dict[tuple[Dim, int], list[tuple[Dim, bool]]] = {}
         self.extents: dict[Axis, tuple[int, tuple[str, ...]]] = {}
 

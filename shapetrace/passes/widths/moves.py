@@ -128,3 +128,21 @@ def complex_of(step: Step) -> None:
         longer = max(given, made, key=len)
         step.dims.counted.add(longer[-1])
         step.dims.joined(zip(given, made, strict=False))
+
+
+def alike(step: Step) -> None:
+    """The first two that are given are of one shape."""
+    one, other = step.given("0", "input", "x1"), step.given("1", "target", "x2")
+    if one is not None and other is not None:
+        step.dims.broadcast(one, other)
+
+
+def recurrent(step: Step) -> None:
+    """A sequence goes in and comes out, its batch and its length where they were; states are [L, B, C]."""
+    given, made = step.given("0"), step.made
+    if given is None or len(given) != 3 or not made or len(made[0]) != 3:
+        return
+    step.dims.joined(zip(given[:2], made[0][:2], strict=True))
+    batch = given[0] if step.literal("8") is True else given[1]
+    states = [step.given("1"), step.given("1[0]"), step.given("1[1]"), *made[1:]]
+    step.dims.joined((state[1], batch) for state in states if state is not None and len(state) == 3)

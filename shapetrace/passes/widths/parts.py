@@ -130,3 +130,10 @@ def reduce_or_broadcast(step: Step) -> None:
         broadcast(step)
     else:
         reduce(step)
+
+
+def of_classes(step: Step) -> None:
+    """A loss of scores [N, classes, …] by labels [N, …]."""
+    scores, labels = step.given("0", "input"), step.given("1", "target")
+    if scores is not None and labels is not None and len(scores) == len(labels) + 1 > 1:
+        step.dims.joined(zip([scores[0], *scores[2:]], labels, strict=True))

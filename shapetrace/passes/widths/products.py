@@ -19,6 +19,8 @@ def product(dims: Dims, one: Row, other: Row, made: Row) -> None:
     if not one or not other:
         return
     dims.join(one[-1], other[-2] if len(other) > 1 else other[-1])
+    if len(other) == 2:
+        dims.projected.add((one[-1], other[-1]))
     if len(one) > 1 and len(other) > 1:
         dims.broadcast(one[:-1], made[:-1])
         dims.join(other[-1], made[-1])
@@ -48,6 +50,7 @@ def linear(step: Step) -> None:
     step.dims.broadcast(x[:-1], made[:-1])
     step.dims.join(x[-1], weight[1])
     step.dims.join(weight[0], made[-1])
+    step.dims.projected.add((weight[1], weight[0]))
     step.dims.broadcast(bias or [], made[-1:])
 
 
@@ -68,6 +71,7 @@ def convolution(step: Step) -> None:
     step.dims.broadcast(bias or [], made[1:2])
     if step.number("groups", "6", default=1) == 1:
         step.dims.join(x[1], weight[1])
+        step.dims.projected.add((weight[1], weight[0]))
 
 
 def einsum(step: Step) -> None:
@@ -82,6 +86,12 @@ def einsum(step: Step) -> None:
         return
     found: dict[str, Dim] = {}
     dots: Row = ()
+    if len(terms) == 3 and "." not in equation:
+        taken, kept = set(terms[0]) & set(terms[1]), set(terms[1]) - set(terms[0])
+        pairs = dict(zip(terms[1], rows[1], strict=False))
+        step.dims.projected.update(
+            (pairs[one], pairs[other]) for one in taken for other in kept if {one, other} <= pairs.keys()
+        )
     for term, row in zip(terms, rows, strict=True):
         left, dotted, right = term.partition("...")
         end_at = len(row) - len(right)

@@ -68,6 +68,12 @@ REDUCTIONS = """
     linalg_vector_norm
 """
 
+LOSSES = """
+    mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy binary_cross_entropy_with_logits kl_div
+    soft_margin_loss gaussian_nll_loss poisson_nll_loss cosine_similarity pairwise_distance
+"""
+"""Functions of two tensors of one shape, which go by the elements of both."""
+
 
 def table() -> dict[str, Callable[[Step], None]]:
     found: dict[str, Callable[[Step], None]] = {}
@@ -103,6 +109,9 @@ def table() -> dict[str, Callable[[Step], None]]:
         ("gather take_along_dim".split(), parts.gather),
         (["getitem"], parts.getitem),
         (["setitem"], parts.setitem),
+        ("lstm gru rnn_tanh rnn_relu".split(), moves.recurrent),
+        ("cross_entropy nll_loss cross_entropy_loss nll_loss_nd".split(), parts.of_classes),
+        (LOSSES.split(), moves.alike),
         (REDUCTIONS.split(), parts.reduce),
         ("max min".split(), parts.reduce_or_broadcast),
     ):

@@ -45,9 +45,25 @@ class Words:
         self.sums: dict[Dim, list[list[Dim]]] = {}
         for whole, parts in self.dims.sums:
             self.sums.setdefault(self.dims.root(whole), []).append(list(map(self.dims.root, parts)))
+        self.is_split = self.splits_width()
         self.known: dict[Dim, Word | None] = {}
         self.texts: dict[Dim, str | None] = {}
         self.pieces = self.fractions()
+
+    def splits_width(self) -> bool:
+        """Whether heads are made of what is as wide as the model; else H·D may be C by chance."""
+        root = self.dims.root
+        made = [
+            root(new)
+            for old, new in self.dims.projected
+            if self.letters.get(root(old), self.dims.axes[root(old)]) == "C"
+        ]
+        seen = set(made)
+        for dim in made:  # it grows
+            parts = {part for row in (*self.cuts.get(dim, ()), *self.sums.get(dim, ())) for part in row} - seen
+            seen |= parts
+            made.extend(parts)
+        return any(self.letters.get(dim) in ("H", "D", "G") for dim in seen)
 
     def of(self, dim: Dim) -> str | None:
         root = self.dims.root(dim)
@@ -106,7 +122,7 @@ class Words:
             letters[letters.index(SHARING)] = "H"
         if factor > 1 and "D" in letters and "H" not in letters and factor % sizes.get("H", 1) == 0:
             return None
-        if {"H", "D"} <= set(letters) and sizes["H"] * sizes["D"] == sizes.get("C"):
+        if {"H", "D"} <= set(letters) and sizes["H"] * sizes["D"] == sizes.get("C") and self.is_split:
             letters.remove("H")
             letters.remove("D")
             letters.append("C")

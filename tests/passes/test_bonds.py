@@ -1,0 +1,86 @@
+"""What the one forward that ran says of the dims of what it was given: which go together, and which are a weight's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import shapetrace
+from shapetrace.passes.bonds import Bonds, bonds_of
+
+
+class Model(nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(8, 8))
+        self.table = nn.Parameter(torch.zeros(4, 8))
+        self.function = function
+
+    def forward(self, *args: Tensor) -> Any:
+        return self.function(self, *args)
+
+
+def found(function: Callable[..., Any], *args: Tensor) -> tuple[Bonds, list[tuple[int, ...]]]:
+    """The bonds, and of each tensor in turn those of its dims."""
+    bonds = bonds_of(shapetrace.trace(Model(function), *args, axes=False), {"w", "table"})
+    return bonds, [row for rows in bonds.rows.values() for row in rows]
+
+
+X, Y, MASK = torch.zeros(2, 4, 8), torch.zeros(2, 4, 8), torch.zeros(2, 1, 4)
+
+
+def test_what_is_added_or_multiplied_goes_together() -> None:
+    _, (x, y, mask) = found(lambda m, x, y, mask: ((x @ m.w) @ y.mT + mask).softmax(-1) @ y, X, Y, MASK)
+    assert x[0] == y[0]
+    assert x[1] != y[1]
+    assert mask[2] == y[1]
+    assert mask[0] == x[0]
+
+
+def test_lengths_of_vectors_meet_where_they_are_dims_of_one_tensor() -> None:
+    bonds, (x, y) = found(lambda m, x, y: torch.tanh((x @ m.w).unsqueeze(2) + (y @ m.w).unsqueeze(1)), X, Y)
+    assert {x[1], y[1]} <= bonds.carried
+    assert frozenset({x[1], y[1]}) in bonds.meeting
+
+
+def test_what_is_as_long_as_a_parameter_is_fixed_and_what_a_slice_leaves_is_not() -> None:
+    bonds, (x,) = found(lambda m, x: x + m.table, X)
+    assert {x[1], x[2]} <= bonds.fixed
+    assert x[0] not in bonds.fixed
+    bonds, (x,) = found(lambda m, x: x + m.table[: x.shape[1]], X)
+    assert x[1] not in bonds.fixed
+
+
+def test_of_what_is_given_twice_nothing_is_said() -> None:
+    assert found(lambda m, x, y: x @ y.mT, X, X)[1] == [(), ()]
+
+
+@pytest.mark.parametrize("kind", ["gru", "lstm", "rnn"])
+def test_a_recurrent_net_goes_on_at_the_length_and_the_batch_that_it_is_given(kind: str) -> None:
+    cell: nn.Module = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}[kind](8, 8, batch_first=True)
+
+    class Read(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell = cell
+
+        def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+            h: Tensor = self.cell(x)[0]
+            return h * mask[:, :, None]
+
+    trace = shapetrace.trace(Read(), X, torch.ones(2, 4), axes=False)
+    rows = bonds_of(trace, ()).rows
+    assert rows["x"][0][:2] == rows["mask"][0]
+
+
+def test_labels_go_with_what_their_loss_is_of() -> None:
+    def loss(m: Model, x: Tensor, labels: Tensor) -> Tensor:
+        return F.cross_entropy((x @ m.w).mT, labels)
+
+    _, (x, labels) = found(loss, X, torch.zeros(2, 4).long())
+    assert labels == x[:2]
