@@ -147,7 +147,7 @@ COPRIME = (5, 2, 8 * 3, 8 * 13, 30), (3, 3, 8 * 2, 8 * 17, 60), (7, 2, 8 * 1, 8 
 
 STATE = (2, 5, 3), (4, 4, 1), (3, 7, 2)
 """Heads of a state space for each head of attention; its groups; its width for each that a head takes of C. So many
-heads of such a width are C times a whole number, another in each run."""
+heads of such a width are C times a whole number, which is not the same in all runs."""
 
 
 def coprime(sizes: Mapping[str, int], run: int) -> dict[str, int]:

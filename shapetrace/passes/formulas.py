@@ -107,7 +107,8 @@ class Formulas:
     def sums(self, sizes: Sizes) -> Iterator[tuple[int, str]]:
         """A length, or twice one, and a number; and two letters, if they are lengths with a number, too.
 
-        The model's own axes go with no number: what is H+4 of 8 heads and 2 for keys and values is H+2·G.
+        The model's own axes go with no number: what is H+4 of 8 heads and 2 for keys and values is H+2·G. Those of a
+        state space are no part of a sum, but for a window that goes over a length.
         """
         lengths = [letter for letter in self.letters if letter not in self.own]
         for letter in lengths:
@@ -118,7 +119,7 @@ class Formulas:
                     yield factor + 1, f"{scaled(letter, Fraction(factor))}{offset:+d}"
         for (one, first), (other, second) in combinations(self.letters.items(), 2):
             offset = sizes[0] - first[0] - second[0]
-            if other in STATE_AXES:
+            if {one, other} & {*STATE_AXES}:
                 is_allowed = other == WINDOW and one in lengths and offset == -1
             else:
                 is_allowed = not offset or (abs(offset) <= LARGEST_OFFSET and {one, other} <= set(lengths))

@@ -153,7 +153,7 @@ def test_the_part_of_a_head_that_is_rotated_is_no_wider_than_the_head(width: int
 
 
 @given(st.integers(1, 8), st.integers(1, 64), st.integers(1, 8), st.integers(1, 8), st.integers(1, 4))
-def test_a_state_space_is_as_many_times_as_wide_as_the_model_but_another_number_in_each_run(
+def test_a_state_space_is_a_whole_number_of_times_as_wide_as_the_model_and_not_always_the_same(
     heads: int, width: int, groups: int, repeats: int, times: int
 ) -> None:
     C = heads * width * repeats
