@@ -81,6 +81,7 @@ def written_out(softmax: Node, start: Node, flow: Flow, masks: Masks) -> Attenti
         q, k = k, q
     size = contracted(product, flow)
     weights = canonical_weights(use.path)
+    dim = dim_of(softmax, flow)
     return around(
         use.product,
         (q, k, use.values),
@@ -89,7 +90,7 @@ def written_out(softmax: Node, start: Node, flow: Flow, masks: Masks) -> Attenti
         flow,
         scores=named_scores(path, weights, flow),
         weights=tuple(given_out(weights, flow, (0, 1), same_dims=True)) or (weights,),
-        is_causal=masks.hide_later(path, dim_of(softmax, flow)),
+        is_causal=masks.hide_later(path, dim) or masks.drop_later(use.path, dim),
     )
 
 
