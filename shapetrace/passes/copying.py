@@ -17,7 +17,8 @@ REARRANGING = frozenset(
     concatenate stack hstack vstack dstack row_stack column_stack roll flip fliplr flipud rot90 pixel_shuffle
     pixel_unshuffle channel_shuffle as_tensor asarray _reshape_copy""".split()
 )
-"""Functions whose result, where it is new, holds every element of their inputs, as it is or in another dtype."""
+"""Functions whose result, where it is new, holds every element of their inputs, as it is or in another dtype. `pad` by
+nothing and a tensor that is made of a tensor do so, too."""
 
 STRAIGHTENING = frozenset({"contiguous", "reshape", "reshape_as", "flatten", "unflatten", "ravel", "_reshape_copy"})
 """Those of them that copy only what does not lie as they need it."""
@@ -29,6 +30,13 @@ def copied(call: Call) -> list[TensorMeta]:
     The first, or all of those that are given in a sequence, as `cat` takes them; what is empty does not count.
     """
     name = plain_name(call)
+    if name in ("tensor", "new_tensor"):
+        place = "0" if name == "tensor" else "1"
+        return [tensor for key, tensor in call.inputs.items() if key in (place, "data")]
+    if name in ("pad", "constant_pad_nd"):
+        return (
+            list(call.inputs.values())[:1] if is_nothing(call.literals.get("1", call.literals.get("pad", ""))) else []
+        )
     if name not in REARRANGING or (call.kind == "op" and name == "repeat_interleave"):  # this op makes an index
         return []
     items = list(call.inputs.items())
@@ -37,6 +45,11 @@ def copied(call: Call) -> list[TensorMeta]:
         several = [tensor for key, tensor in items if key.startswith(sequence)]
         return [tensor for tensor in several if 0 not in tensor.shape] or several
     return [tensor for _, tensor in items[:1]]
+
+
+def is_nothing(padding: str) -> bool:
+    """Whether nothing is padded: "(0, 0)"."""
+    return set(padding) <= set("([0, ])") and "0" in padding
 
 
 def reason(call: Call, sources: Sequence[TensorMeta], tensor: TensorMeta, of: str) -> str:

@@ -159,12 +159,16 @@ def test_a_convolution_over_a_sequence_copies_what_has_to_be_straightened() -> N
         (lambda x: x.gather(0, torch.zeros(4, 4, dtype=torch.int64)), []),
         (lambda x: x.masked_fill(x == 0, 1), []),
         (lambda x: F.pad(x, (1, 1)), []),
+        (lambda x: F.pad(x, (0, 0, 1, -1)), []),
+        (lambda x: F.pad(x, (0, 0)), [("pad(x, (0, 0), mode='constant')", "pad", 64, "of x")]),
+        (lambda x: x.new_tensor([1.0]), []),
         (lambda x: torch.zeros(4, 4).copy_(x), []),
         (lambda x: x.expand(2, 4, 4), []),
     ],
     ids=[
         *["flatten crooked", "flatten", "cat", "cat with empty", "stack", "double", "float", "to", "to same", "type"],
         *["contiguous", "dropout in eval", "repeat_interleave", "clone", "index", "gather", "masked_fill", "pad"],
+        *["pad and cut", "pad by nothing", "new_tensor of numbers"],
         *["copy_ is in place", "expand"],
     ],
 )
@@ -172,6 +176,11 @@ def test_a_copy_is_memory_that_is_new_and_holds_all_elements_again(
     function: Function, found: list[tuple[str, str, int, str]]
 ) -> None:
     assert listed(function) == found
+
+
+@pytest.mark.filterwarnings("ignore:To copy construct")
+def test_a_tensor_that_is_made_of_a_tensor_is_a_copy() -> None:
+    assert listed(lambda x: x.new_tensor(x)) == [("x.new_tensor(x)", "new_tensor", 64, "of x")]
 
 
 def test_another_memory_format_is_the_reason_of_a_copy() -> None:

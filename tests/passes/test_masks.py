@@ -68,6 +68,7 @@ CAUSAL: dict[str, Callable[[Tensor, int, Tensor, Masked], Tensor]] = {
     "chunks": lambda s, T, *_: s.masked_fill(
         (behind(T) < 0) | (torch.arange(T)[:, None] // 3 != torch.arange(T) // 3), -1e9
     ),
+    "dilated": lambda s, T, *_: s.masked_fill((behind(T) < 0) | (behind(T) % 2 != 0), -1e9),
     "and padding": lambda s, T, padding, _: s.masked_fill(~(sees(T) & (padding > 0)[:, None, None]), -1e9),
     "and a sink": lambda s, T, _, model: torch.cat(
         [s.masked_fill(~sees(T), -1e9), model.sink.expand(*s.shape[:3], 1)], -1
@@ -101,6 +102,20 @@ OTHERS: dict[str, Callable[[Tensor, int, Tensor, Masked], Tensor]] = {
 }
 
 
+def renormalised(weights: Tensor) -> Tensor:
+    return weights / (weights.sum(-1, keepdim=True) + 1e-9)
+
+
+AFTER: dict[str, tuple[Callable[[Tensor, int], Tensor], str]] = {
+    "by a product": (lambda w, T: renormalised(w * sees(T)), "causal "),
+    "filled with 0": (lambda w, T: renormalised(w.masked_fill(~sees(T), 0)), "causal "),
+    "tril": (lambda w, T: renormalised(w.tril()), "causal "),
+    "the other way round": (lambda w, T: renormalised(w * sees(T).T), ""),
+    "one ahead": (lambda w, T: renormalised(w.tril(1)), ""),
+    "not renormalised": (lambda w, T: w * sees(T), ""),  # of what comes later it still depends how much is left
+}
+
+
 def watched(model: nn.Module, *inputs: Tensor, **keywords: object) -> Trace:
     """Nothing runs again for it: roles are there in a training loop, too."""
     found: list[Trace] = []
@@ -120,9 +135,23 @@ def test_a_mask_that_lets_see_ahead_is_none(name: str) -> None:
     assert kinds(watched(Masked(OTHERS[name]), X, PADDING)) == ["Masked: self-attention"]
 
 
+@pytest.mark.parametrize("name", AFTER)
+def test_weights_may_be_masked_if_they_add_up_to_1_again(name: str) -> None:
+    mask, kind = AFTER[name]
+
+    class After(Heads):
+        def forward(self, x: Tensor) -> Tensor:
+            q, k, v = self.qkv(x)
+            weights = mask((q @ k.mT).softmax(-1), x.shape[1])
+            return self.out((weights @ v).transpose(1, 2).flatten(2))
+
+    assert kinds(watched(After(), X)) == [f"After: {kind}self-attention"]
+
+
 def test_a_long_mask_is_looked_at_in_places() -> None:
     long, padding = torch.randn(1, 70, 8), torch.ones(1, 70)
-    assert kinds(watched(Masked(CAUSAL["distances"]), long, padding)) == ["Masked: causal self-attention"]
+    for name in ("distances", "dilated"):
+        assert kinds(watched(Masked(CAUSAL[name]), long, padding)) == ["Masked: causal self-attention"]
     assert kinds(watched(Masked(OTHERS["a prefix"]), long, padding)) == ["Masked: self-attention"]
 
 

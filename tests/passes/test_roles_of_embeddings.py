@@ -115,9 +115,12 @@ def test_rows_of_a_table_that_are_added_to_tokens_are_their_positions(place: Cal
         lambda own, T: own.bias[0, 0],
         lambda own, T: own.kinds[1],
         lambda own, T: own.kinds[:1],
+        lambda own, T: 0.1 * torch.randn(1, T, 8),
     ],
 )
-def test_one_row_that_is_added_to_all_tokens_is_no_position(place: Callable[[Added, int], Tensor]) -> None:
+def test_one_row_that_is_added_to_all_tokens_is_no_position_and_no_more_is_noise(
+    place: Callable[[Added, int], Tensor],
+) -> None:
     assert traced(Added(place), IDS).roles("position_embedding") == []
 
 

@@ -229,3 +229,25 @@ def test_what_windows_are_projected_to_is_attn_out_before_they_are_put_together(
 
     trace = traced(Windows(), torch.randn(2, 4, 6, 8))
     assert (one(trace, "attn_out").name, one(trace, "attn_out").shape) == ("out", (12, 4, 8))
+
+
+def test_the_projection_is_in_the_form_that_its_own_module_gives_it_whatever_comes_before_and_after() -> None:
+    class Axial(nn.Module):
+        """Each row of a picture [B, C, h, w] attends, then each column."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.rows, self.columns = (nn.MultiheadAttention(8, 2, batch_first=True) for _ in range(2))
+
+        def forward(self, x: Tensor) -> Tensor:
+            B, C, h, w = x.shape
+            y = x.permute(0, 2, 3, 1).reshape(B * h, w, C)
+            y = self.rows(y, y, y)[0].view(B, h, w, C)
+            z = y.permute(0, 2, 1, 3).reshape(B * w, h, C)
+            return self.columns(z, z, z)[0].view(B, w, h, C).permute(0, 3, 2, 1)
+
+    found = said(traced(Axial(), torch.randn(2, 8, 3, 4)))
+    assert [line for line in found if line.endswith(": attn_out")] == [
+        "rows.attn_output: attn_out",
+        "columns.attn_output: attn_out",
+    ]

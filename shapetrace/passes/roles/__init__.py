@@ -50,6 +50,7 @@ from .embeddings import positions, rotations, tokens
 from .flow import Flow, Node
 from .forms import given_out
 from .functions import FUSED, LOOKUPS, LOSSES, OTHER_LOSSES, SOFTMAX, short_name
+from .learned import mark_learned
 from .losses import losses
 from .masks import Masks
 from .modules import Modules
@@ -69,6 +70,7 @@ def name_roles(trace: Trace, held: Held = nothing) -> Trace:
     if not any(short_name(call) in TELLING for call in trace.calls):
         return trace
     with Flow(trace) as flow:
+        mark_learned(flow)
         found = attentions(flow, Masks(flow, held))
         elements = Elements(flow, held)
         looked_up = tokens(flow, elements)

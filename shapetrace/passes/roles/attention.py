@@ -7,7 +7,7 @@ import msgspec
 from ..plumbing import is_float
 from .endings import is_of_attention
 from .flow import Flow, Node
-from .forms import after, base, given_out, settled, width
+from .forms import after, base, given_out, projected, settled, width
 from .functions import FUSED, JOINS
 from .heads import by_heads, way_out
 from .masks import Masks
@@ -81,6 +81,7 @@ def written_out(softmax: Node, start: Node, flow: Flow, masks: Masks) -> Attenti
         q, k = k, q
     size = contracted(product, flow)
     weights = canonical_weights(use.path)
+    dim = dim_of(softmax, flow)
     return around(
         use.product,
         (q, k, use.values),
@@ -89,7 +90,7 @@ def written_out(softmax: Node, start: Node, flow: Flow, masks: Masks) -> Attenti
         flow,
         scores=named_scores(path, weights, flow),
         weights=tuple(given_out(weights, flow, (0, 1), same_dims=True)) or (weights,),
-        is_causal=masks.hide_later(path, dim_of(softmax, flow)),
+        is_causal=masks.hide_later(path, dim) or masks.drop_later(use.path, dim),
     )
 
 
@@ -146,10 +147,19 @@ def around(
     if attn_out is not None and not is_of_attention(attn_out, output, origin, flow):
         attn_out = None
     if attn_out is not None and origin.x is not None:
-        attn_out = settled(attn_out, len(origin.x.shape))
+        attn_out = settled(attn_out, dims_given(origin, output, flow) or len(origin.x.shape))
     return Attention(
         output, operands, q, k, v, scores, weights, head_output, concat, attn_out, origin, is_causal, fused
     )
+
+
+def dims_given(origin: Sources, output: Node, flow: Flow) -> int | None:
+    """How many dims what attends has where the module that attends is given it: outside it may have others."""
+    module = flow.around(*origin.projections, output)
+    node = projected(origin.projections[0]) if origin.projections and module >= 0 else None
+    while node is not None and node.index > module:
+        node = node.inputs[0] if node.inputs and base(node) is not node else None
+    return None if node is None else len(node.shape)
 
 
 def once(found: list[Attention], flow: Flow) -> list[Attention]:

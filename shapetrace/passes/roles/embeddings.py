@@ -10,7 +10,7 @@ from .attention import Attention
 from .counting import counts_on, is_counted, is_varied, numbers
 from .elements import Elements
 from .flow import Flow, Node
-from .forms import base
+from .forms import base, trail
 from .functions import CASTS, DROPOUTS, JOINS, LAYOUTS, LOOKUPS, PARTS, PICKS, SHAPING, SUMS, TIMES, WAVES
 
 __all__ = ["is_token_lookup", "positions", "rotations", "rows", "tokens"]
@@ -121,7 +121,7 @@ def is_placed(given: Node, total: Node) -> bool:
     rank = len(given.shape)
     if given.is_data or not is_float(given.meta) or not 2 <= rank <= len(total.shape) or given.shape[-1] == 1:
         return False
-    if given.shape[-1] != total.shape[-1]:
+    if given.shape[-1] != total.shape[-1] or trail(given)[-1].name.startswith(("rand", "normal")):  # noise
         return False
     own, others = given.shape[:-1], total.shape[len(total.shape) - rank : -1]
     long = [place for place, size in enumerate(own) if size > 1]

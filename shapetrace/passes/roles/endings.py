@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .flow import Flow, Node
-from .forms import FAR, only_data, width
+from .forms import FAR, only_data, trail, width
 from .functions import ACTIVATIONS, DROPOUTS, JOINS, LOOKUPS, LOSSES, PARTS, QUOTIENTS, SHAPING, SOFTMAX, SUMS, TIMES
 from .sources import Sources
 from .sums import added_to
@@ -33,6 +33,8 @@ def is_of_attention(out: Node, output: Node, origin: Sources, flow: Flow) -> boo
     given = origin.x
     while given.norm_of is not None:
         given = given.norm_of
+    if trail(given)[-1].meta.name is not None:  # queries that are learned
+        return True
     return given.index < max(module, 0)
 
 

@@ -11,7 +11,7 @@ from .arithmetic import LOW, Number
 from .elements import Elements, Held, is_view
 from .flow import Flow, Node
 from .forms import width
-from .functions import JOINS
+from .functions import JOINS, QUOTIENTS
 from .selection import Index
 
 __all__ = ["Masks", "last_seen"]
@@ -37,6 +37,12 @@ class Masks:
         if form not in self.told:
             self.told[form] = any(self.is_causal(node, dim, lambda value: value <= LOW) for node in masked(path))
         return self.told[form]
+
+    def drop_later(self, path: Sequence[Node], dim: int) -> bool:
+        """Whether weights, on their `path` from softmax to the values, are masked causally and add up to 1 again: else
+        each is a share of what comes later, too."""
+        masked = [node for node, following in pairwise(path) if is_renormalised(node, following)]
+        return any(self.is_causal(node, dim, lambda value: value == 0) for node in masked)
 
     def hides_later(self, mask: Node) -> bool:
         """Whether what a fused attention is given as a mask is causal."""
@@ -90,6 +96,16 @@ def masked(path: Sequence[Node]) -> Iterator[Node]:
             yield before
 
 
+def is_renormalised(node: Node, following: Node) -> bool:
+    """Whether it is divided by its sum next, plus a little maybe."""
+    if following.name not in QUOTIENTS or len(following.inputs) != 2 or following.inputs[0] is not node:
+        return False
+    total = following.inputs[1]
+    while total.name in ("add", "clamp", "clamp_min") and total.inputs:
+        total = total.inputs[0]
+    return total.name == "sum" and node in total.inputs[:1]
+
+
 def origin(node: Node) -> Hashable:
     """What a value is a view of, and which."""
     first = node
@@ -105,13 +121,19 @@ def border_of(hides: Callable[[int, int], bool], queries: int, keys: int) -> int
     may be a past, if none of it is hidden; else which of the keys are the queries' own is not known.
     """
     first = last_seen(hides, keys)
-    if queries < 2 or first + queries > keys or hides(queries - 1, first + queries - 2):
+    if queries < 2 or first + queries > keys or not sees_earlier(partial(hides, queries - 1), first + queries - 1):
         return None
     if keys > queries and any(hides(queries - 1, key) for key in some(first + queries, ROWS)):
         return None
     if any(hides(query, first + query) for query in some(queries, ROWS) if first + query >= 0):
         return None
     return first if all(hides(*cell) for cell in beyond(first, queries, keys, ROWS)) else None
+
+
+def sees_earlier(hides: Callable[[int], bool], own: int) -> bool:
+    """Whether a query sees any key before its own: the nearest are looked at, and of many that are farther some."""
+    near = max(0, own - ROWS)
+    return any(not hides(key) for key in [*reversed(range(near, own)), *some(near, ROWS)])
 
 
 def last_seen(hides: Callable[[int, int], bool], keys: int) -> int:

@@ -42,6 +42,9 @@ def norm_of(node: Node) -> Node | None:
             return scaled(node, one, other) or scaled(node, other, one)
         if name == "add":
             return shifted(node, one, other) or shifted(node, other, one)
+    elif name == "addcmul" and len(inputs) == 3:  # bias, weight, and what was normalised
+        x = only_data(node)
+        return None if x is None or x.shape != node.shape or x.name in TOLD else x.norm_of
     elif inputs and name in CASTS and inputs[0].name not in TOLD:
         return inputs[0].norm_of
     elif inputs and name in TIMES | QUOTIENTS and inputs[0].name == "normalize":

@@ -20,7 +20,7 @@ WITHIN = (
     | JOINS
     | frozenset(
         """masked_fill where tanh clamp clip max maximum min minimum pad setitem merge gather nan_to_num neg as_strided
-        fill masked_scatter index_copy addcmul flip roll diagonal scatter""".split()
+        fill masked_scatter index_copy addcmul flip roll diagonal scatter tril triu""".split()
     )
 )
 """What may lie between the product and softmax: scale, mask, bias, soft-capping, sinks, chunks."""

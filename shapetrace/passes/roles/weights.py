@@ -18,7 +18,14 @@ RELAID = frozenset("pad as_strided cat roll flip gather index_put merge setitem 
 """What lays weights out anew for a product in chunks."""
 
 WITHIN = (
-    SHAPING | PARTS | DROPOUTS | TIMES | SUMS | QUOTIENTS | RELAID | frozenset("masked_fill where nan_to_num".split())
+    SHAPING
+    | PARTS
+    | DROPOUTS
+    | TIMES
+    | SUMS
+    | QUOTIENTS
+    | RELAID
+    | frozenset("masked_fill where nan_to_num tril triu".split())
 ) - {"gather"}
 """What may lie between softmax and the values."""
 
