@@ -37,6 +37,8 @@ def find(target: str, rest: str, way: Way) -> Place:
 def split(rest: str) -> tuple[str, str]:
     """The type or the file, and the class if one is named: "bert:ForMaskedLM", "config.json:LlamaModel"."""
     source, colon, name = rest.rpartition(":")
+    if colon and not name:
+        raise TargetError(f"hf:{rest} names no class after its last colon: hf:{source} alone, or hf:{source}:CLASS")
     if not colon or (len(source) == 1 and name[:1] in "\\/"):  # the colon of a drive
         return rest, ""
     return source, name
@@ -102,10 +104,13 @@ def builder(wanted: Wanted, notes: dict[str, None]) -> Callable[..., object]:
     is_real = wanted.reduced or wanted.way.weightless is False
     mode = None if is_real else Weightless()
 
+    notes.update(dict.fromkeys(recipe.notes))
     chosen: list[Plan] = []  # by the first that is built; others, at other sizes, are given the same
 
     def build(**letters: int | None) -> object:
         own = {letter: size for letter, size in letters.items() if letter not in fixed and size is not None}
+        if not chosen:
+            recipe.agree(own)
         config = recipe.config(own)
         if kind.__name__.endswith("ForSequenceClassification") and config.pad_token_id is None:
             config.pad_token_id = 0  # it takes rows of more than one length if it can tell them, and else but one row

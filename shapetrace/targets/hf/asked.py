@@ -216,6 +216,20 @@ def flat(model: Any, plan: Plan, given: Given, error: Exception) -> Iterator[Pla
             yield shaped(plan, name, (1, *own[1:]))
 
 
+def undecoded(model: Any, plan: Plan, given: Given, error: Exception) -> Iterator[Plan]:
+    """It picks from what it decodes by the ids of the text, and so decodes the text itself."""
+    if "shape of the mask" in str(error) and takes(type(model)).get("decoder_input_ids") is not None:
+        yield msgspec.structs.replace(plan, names=tuple(name for name in plan.names if not name.startswith("decoder")))
+
+
+def ended(model: Any, plan: Plan, given: Given, error: Exception) -> Iterator[Plan]:
+    """It looks for the ends of the texts, of which there are none among ids that stand for nothing else."""
+    token = attribute(model.config, "eos_token_id")
+    is_missed = "<eos>" in str(error) or (isinstance(error, IndexError) and str(error).endswith("with size 0"))
+    if is_missed and type(token) is int:
+        yield msgspec.structs.replace(plan, tokens={**plan.tokens, token: 1})
+
+
 def cached(model: Any, plan: Plan, given: Given, error: Exception) -> Iterator[Plan]:
     """It can keep no keys and values."""
     names = takes(type(model))
@@ -224,7 +238,7 @@ def cached(model: Any, plan: Plan, given: Given, error: Exception) -> Iterator[P
 
 
 Rule = Callable[[Any, Plan, Given, Exception], Iterator[Plan]]
-RULES: tuple[Rule, ...] = (unmatched, lacking, none_there, unseen, streamed, misshapen, flat, cached)
+RULES: tuple[Rule, ...] = (unmatched, lacking, none_there, unseen, streamed, misshapen, flat, undecoded, ended, cached)
 
 
 def floats(given: Given) -> Iterator[tuple[str, tuple[int, ...]]]:

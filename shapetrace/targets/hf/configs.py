@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
@@ -33,18 +33,25 @@ class Recipe(msgspec.Struct, frozen=True):
 
     kind   their class
     raw    the fields that differ from its defaults, nested
+    said   those that were set, and how that is written
+    notes  what a reader must know of it
     """
 
     target: str
     kind: Any
     raw: dict[str, Any]
+    said: dict[Way, str] = {}
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, target: str, source: str, changes: Sequence[str]) -> Recipe:
         """From a model type or the path of a file, and changes as they are written: "text_config.hidden_size=64"."""
         is_file = source.endswith(".json") or "/" in source or "\\" in source
         raw = read(target, Path(source)) if is_file else {"model_type": source}
-        recipe = cls(target, kind_of(target, raw), raw)
+        raw, notes = unquantised(raw)
+        recipe = cls(target, kind_of(target, raw), raw, notes=notes)
+        if is_file:
+            recipe.check(raw, f"{source} is no configuration of a model")
         for change in changes:
             recipe = recipe.changed(change)
         return recipe
@@ -55,10 +62,14 @@ class Recipe(msgspec.Struct, frozen=True):
         *way, name = dotted.strip().split(".")
         if not equals or not name:
             raise TargetError(f"--set {change}: it is a field and its value, --set num_hidden_layers=2")
+        value = read_value(text.strip())
+        if dotted.strip() == "model_type" and value != self.raw["model_type"]:
+            raise TargetError(f"{self.target}: --set {change}: another type is another target, hf:{value}")
+        self.check({name: value}, f"--set {change}")
         holder: Any = self.config()
         for depth, step in enumerate((*way, name)):
             known = names_of(holder)
-            if step not in known:
+            if step not in known and not (depth == len(way) and self.takes((*way, step), value)):
                 where = ".".join(way[:depth]) or type(holder).__name__
                 near = hint(step, known, "it has")
                 inside = [".".join((*path, step)) for path, part in parts(self.config()) if step in names_of(part)]
@@ -67,7 +78,40 @@ class Recipe(msgspec.Struct, frozen=True):
                     f"{': it is ' + ' and '.join(inside) if inside else near}"
                 )
             holder = holder.get(step) if isinstance(holder, dict) else attribute(holder, step)
-        return self.having({(*way, name): literal(text.strip())})
+        found = self.having({(*way, name): value})
+        return msgspec.structs.replace(found, said={**self.said, self.own((*way, name)): change})
+
+    def takes(self, way: Way, value: object) -> bool:
+        """Whether its class makes something else of a field that it does not keep under that name."""
+        with suppress(TargetError):
+            without = self.having({(*way[:-1], FOREIGN): value}).config()
+            return has_changed(without, self.having({way: value}).config(), {FOREIGN, way[-1]})
+        return True  # it refuses the value, and so knows the field
+
+    def own(self, way: Way) -> Way:
+        """A field as its class calls it, which others call otherwise."""
+        for inner, part in parts(self.config()):
+            if inner == way[:-1]:
+                return (*inner, getattr(type(part), "attribute_map", {}).get(way[-1], way[-1]))
+        return way
+
+    def check(self, fields: object, where: str) -> None:
+        """`TargetError` for a number that no model has, and of which a class would make modules, or tables, at once."""
+        for name, value in numbers_in(fields):
+            is_count = name in MOST_OF
+            most = MOST_OF.get(name, MOST_OF_ANY)
+            if not (0 if is_count else -most) <= value <= most:
+                beyond = "below 0" if is_count and value < 0 else f"beyond {most}"
+                raise TargetError(f"{self.target}: {where}: {name} is {beyond}")
+
+    def agree(self, letters: Mapping[str, int]) -> None:
+        """`TargetError` if a field was set to a value that a letter which is given says otherwise."""
+        config = self.config()
+        now = dict(fields(config))
+        for way, size in resized(config, letters).items():
+            if way in self.said and now.get(".".join(way)) != size:
+                letter = next(letter for letter in letters if way in resized(config, {letter: letters[letter]}))
+                raise TargetError(f"{self.target}: --{letter} {size} and --set {self.said[way]} do not go together")
 
     def having(self, fields: Mapping[Way, Any]) -> Recipe:
         raw = self.raw
@@ -126,11 +170,47 @@ def read(target: str, file: Path) -> dict[str, Any]:
         raise TargetError(f"{target}: {file} is no JSON: {first_line(error)}") from None
     if not isinstance(found, dict) or not isinstance(found.get("model_type"), str):
         raise TargetError(f"{target}: {file} is no configuration of a model: it has no model_type")
-    found.pop("quantization_config", None)  # of weights, and there are none
-    for name, value in numbers_in(found):
-        if not -(most := MOST_OF.get(name, MOST_OF_ANY)) <= value <= most:
-            raise TargetError(f"{target}: {file} is no configuration of a model: {name} is beyond {most}")
     return found
+
+
+QUANTISED = ("quantization_config", "compression_config")
+
+
+def unquantised(raw: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """A configuration without what it says of the weights' own form, which is made by reading them; and a note."""
+    found = {name: value for name, value in raw.items() if name not in QUANTISED}
+    notes: tuple[str, ...] = ()
+    for name in QUANTISED:
+        if raw.get(name):
+            how = raw[name].get("quant_method") if isinstance(raw[name], Mapping) else None
+            notes = (f"{name}{f' ({how})' if how else ''} is left out: weights are not quantised here",)
+    for name, value in found.items():
+        if isinstance(value, Mapping):
+            found[name], inner = unquantised(value)
+            notes = notes or inner
+    return found, notes
+
+
+def read_value(text: str) -> object:
+    """A value as JSON or Python writes it: true, True, null, {"factor": 2.0}; else the text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return literal(text)
+
+
+FOREIGN = "of_no_configuration"
+"""A field that no class knows: it is kept as it is."""
+
+
+def has_changed(config: Any, other: Any, but: Collection[str]) -> bool:
+    """Whether two configurations differ in more than these attributes."""
+    ours, theirs = (
+        {".".join((*way, name)): value for way, part in parts(each) for name, value in vars(part).items()}
+        for each in (config, other)
+    )
+    names = {name for name in ours.keys() | theirs.keys() if name.rpartition(".")[2] not in but}
+    return any(name not in ours or name not in theirs or ours[name] != theirs[name] for name in names)
 
 
 MOST_OF_ANY = 2**62
