@@ -273,7 +273,7 @@ def test_a_class_that_chooses_among_texts_is_given_several(target: str) -> None:
     assert next(iter(found.outputs.values())).axes == ("B", 4)
 
 
-@pytest.mark.parametrize("kind", ["t5", "bart"])
+@pytest.mark.parametrize("kind", ["bart", "mbart"])
 def test_a_class_that_looks_for_the_ends_of_texts_is_given_some(kind: str) -> None:
     found = traced(f"hf:{kind}:ForSequenceClassification", "--L", "1")
     assert (found.weightless, found.calls[0].outputs["logits"].shape[0]) == (True, 2)
@@ -326,3 +326,26 @@ def test_a_class_that_is_not_named_after_its_colon_is_asked_for() -> None:
 def test_weights_that_would_be_quantised_are_said_not_to_be(config: Callable[..., str]) -> None:
     found = traced(config(quantization_config={"quant_method": "fp8"}))
     assert found.notes == ("quantization_config (fp8) is left out: weights are not quantised here",)
+
+
+@pytest.mark.parametrize("spec", ["input_ids: int64[3, 5]", "input_ids: int64[B=3, T=5]", "input_ids: int64[3, T=5]"])
+def test_an_input_that_is_described_sizes_the_others(spec: str) -> None:
+    found = record(Request("hf:gpt2", options=("--L", "1"), inputs=(spec,)))
+    assert (found.sizes["B"], found.sizes["T"]) == (3, 5)
+    inputs = found.calls[0].inputs
+    assert {name: (tensor.axes, tensor.shape) for name, tensor in inputs.items()} == {
+        "input_ids": (("B", "T"), (3, 5)),
+        "attention_mask": (("B", "T"), (3, 5)),
+    }
+    assert found.roles("logits")[0].axes == ("B", "T", "V")
+
+
+def test_an_input_of_an_encoder_has_the_length_of_its_own() -> None:
+    found = record(Request("hf:t5", options=("--L", "1"), inputs=("input_ids: int64[2, 5]",)))
+    assert (found.sizes["S"], found.sizes["T"]) == (5, 8)
+
+
+def test_an_input_that_is_described_goes_with_the_letters_that_are_given() -> None:
+    with pytest.raises(ShapetraceError) as caught:
+        record(Request("hf:gpt2", options=("--T", "4"), inputs=("input_ids: int64[3, 5]",)))
+    assert "T=5 does not go with --T 4" in str(caught.value)

@@ -92,7 +92,7 @@ def builder(wanted: Wanted, notes: dict[str, None]) -> Callable[..., object]:
     from .classes import class_for
     from .configs import Recipe, moved
     from .inputs import inputs, smallest
-    from .plans import Plan, lengths, plans, without_token
+    from .plans import Plan, lengths, letters_of_input, plans, without_token
     from .small import small
 
     with imported(wanted.target, "transformers"):
@@ -132,6 +132,7 @@ def builder(wanted: Wanted, notes: dict[str, None]) -> Callable[..., object]:
                 notes[f"text only: {left}" if "input_ids" in plan.names else left] = None
         return model, (), inputs(model, chosen[0], sizes)
 
+    build.letters = lambda name: letters_of_input(kind, fixed, name)  # type: ignore[attr-defined]
     build.__name__ = kind.__name__
     build.__signature__ = signature(fixed, recipe.letters())  # type: ignore[attr-defined]
     return build
