@@ -15,10 +15,9 @@ import msgspec
 
 from ...capture.rebuild import attribute, text_of
 from ...errors import TargetError, brief
-from ...letters import FIELDS, MODEL_AXES, PART_AXES, letters_of_names
-from ..options import literal
+from ...letters import MODEL_AXES, PART_AXES, letters_of_names
 from ..place import hint
-from ..tensors import first_line
+from .written import beyond, read, read_value, unquantised
 
 __all__ = ["Recipe", "fields", "fitting", "merged", "moved", "parts", "quietly", "types", "uninitialised"]
 
@@ -95,14 +94,9 @@ class Recipe(msgspec.Struct, frozen=True):
                 return (*inner, getattr(type(part), "attribute_map", {}).get(way[-1], way[-1]))
         return way
 
-    def check(self, fields: object, where: str) -> None:
-        """`TargetError` for a number that no model has, and of which a class would make modules, or tables, at once."""
-        for name, value in numbers_in(fields):
-            is_count = name in MOST_OF
-            most = MOST_OF.get(name, MOST_OF_ANY)
-            if not (0 if is_count else -most) <= value <= most:
-                beyond = "below 0" if is_count and value < 0 else f"beyond {most}"
-                raise TargetError(f"{self.target}: {where}: {name} is {beyond}")
+    def check(self, given: object, where: str) -> None:
+        for said in beyond(given):
+            raise TargetError(f"{self.target}: {where}: {said}")
 
     def agree(self, letters: Mapping[str, int]) -> None:
         """`TargetError` if a field was set to a value that a letter which is given says otherwise."""
@@ -160,45 +154,6 @@ def told(part: Any) -> dict[str, Any]:
     return found
 
 
-def read(target: str, file: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(file.read_bytes())
-    except OSError as error:
-        hint = "" if file.suffix == ".json" else "; nothing is fetched: give a type, or the path of a config.json"
-        raise TargetError(f"{target}: {file} cannot be read: {error.strerror}{hint}") from None
-    except (ValueError, RecursionError) as error:
-        raise TargetError(f"{target}: {file} is no JSON: {first_line(error)}") from None
-    if not isinstance(found, dict) or not isinstance(found.get("model_type"), str):
-        raise TargetError(f"{target}: {file} is no configuration of a model: it has no model_type")
-    return found
-
-
-QUANTISED = ("quantization_config", "compression_config")
-
-
-def unquantised(raw: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """A configuration without what it says of the weights' own form, which is made by reading them; and a note."""
-    found = {name: value for name, value in raw.items() if name not in QUANTISED}
-    notes: tuple[str, ...] = ()
-    for name in QUANTISED:
-        if raw.get(name):
-            how = raw[name].get("quant_method") if isinstance(raw[name], Mapping) else None
-            notes = (f"{name}{f' ({how})' if how else ''} is left out: weights are not quantised here",)
-    for name, value in found.items():
-        if isinstance(value, Mapping):
-            found[name], inner = unquantised(value)
-            notes = notes or inner
-    return found, notes
-
-
-def read_value(text: str) -> object:
-    """A value as JSON or Python writes it: true, True, null, {"factor": 2.0}; else the text."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return literal(text)
-
-
 FOREIGN = "of_no_configuration"
 """A field that no class knows: it is kept as it is."""
 
@@ -211,23 +166,6 @@ def has_changed(config: Any, other: Any, but: Collection[str]) -> bool:
     )
     names = {name for name in ours.keys() | theirs.keys() if name.rpartition(".")[2] not in but}
     return any(name not in ours or name not in theirs or ours[name] != theirs[name] for name in names)
-
-
-MOST_OF_ANY = 2**62
-MOST_OF = {"num_labels": 10**6, **dict.fromkeys(FIELDS["L"].split(), 10**4)}
-"""What a number in a file may be: of labels transformers makes a table, of layers modules, however many there are."""
-
-
-def numbers_in(value: Any, name: str = "") -> Iterator[tuple[str, int]]:
-    """The whole numbers in what a file holds, and the names that they have there."""
-    if isinstance(value, int):
-        yield name, value
-    elif isinstance(value, dict):
-        for inner, part in value.items():
-            yield from numbers_in(part, inner)
-    elif isinstance(value, list):
-        for part in value:
-            yield from numbers_in(part, name)
 
 
 def types() -> list[str]:

@@ -46,6 +46,10 @@ class Maker(msgspec.Struct):
         return self.sizes["B"]
 
     def make(self, name: str) -> Any:
+        found = self.drawn(name)
+        return torch.ones_like(found) if name in self.plan.ones else found
+
+    def drawn(self, name: str) -> Any:
         if name in self.plan.shapes:
             return self.filled(name, (self.batch, *self.plan.shapes[name]))
         if name in ("pixel_values", "hidden_states") and self.is_gridded():

@@ -22,6 +22,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     shapes   of those of which the model says another than it takes; the batch comes before them
     tokens   ids, and how many of each stand in front of a text: one for each piece of an image
+    ones     floats that are not random, for numbers among them are rows of a table
     streams  how many ids there are at a time, of sound; 0 is as the model says
     cache    whether keys and values may be kept
     """
@@ -29,6 +30,7 @@ class Plan(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
     shapes: Mapping[str, tuple[int, ...]] = {}
     tokens: Mapping[int, int] = {}
+    ones: tuple[str, ...] = ()
     streams: int = 0
     cache: bool = True
 
