@@ -210,3 +210,17 @@ def test_a_mask_that_is_known_picks_as_many_as_it_says() -> None:
         assert torch.zeros_like(x).index_put((IDS > 2,), x[IDS > 2]).shape == x.shape
         with pytest.raises(IndexError, match="shape of the mask"):
             x[IDS.mT > 2]
+
+
+def test_a_forward_that_fails_at_once_has_the_dtype_and_device_of_its_model() -> None:
+    class Fails(Looks):
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            return ids.view(7)
+
+    with Weightless():
+        model = Fails().half()
+    with pytest.raises(RuntimeError) as caught:
+        shapetrace.trace(model, IDS)
+    trace = shapetrace.trace_of(caught.value)
+    assert trace is not None
+    assert (trace.dtype, trace.device, trace.weightless) == ("float16", "cpu", True)
