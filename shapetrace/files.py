@@ -11,11 +11,13 @@ import json
 import os
 import re
 import secrets
+import time
 from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import suppress
 from os import PathLike
 from stat import S_IMODE
+from typing import BinaryIO
 
 import msgspec
 
@@ -71,29 +73,43 @@ def load(path: str | PathLike[str]) -> Trace:
     """Read a trace. `FileError` if `path` is no trace file, is cut short, or is of a newer format."""
     try:
         with open(path, "rb") as file:
-            return read(iter(lambda: file.readline(LONGEST), b""), shown(path))
+            return read(iter(lambda: file.readline(LONGEST), b""), shown(path), is_cut=not ends(file))
     except OSError as error:
         raise FileError(f"{shown(path)} cannot be read: {reason(error)}") from None
 
 
-def read(lines: Iterator[bytes], name: str) -> Trace:
+def ends(file: BinaryIO) -> bool:
+    """Whether the last line is there; of a pipe nobody knows. Of a file that is cut no call need be kept."""
+    if not file.seekable():
+        return True
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - 2 * len(END)))
+    is_there = END in file.read(2 * len(END))
+    file.seek(0)
+    return is_there
+
+
+def read(lines: Iterator[bytes], name: str, *, is_cut: bool = False) -> Trace:
+    """is_cut   whether it is known that the end is not there, so that only what is wrong is looked for"""
     header = read_header(next(lines, b""), name)
     calls: list[Call] = []
-    deepest = 0
+    deepest, number = 0, 1
     for number, line in enumerate(lines, 2):
         if line.rstrip(b"\r\n") == END:
             if next(lines, None) is not None:
                 raise FileError(f"{name}, line {number + 1}: the trace ended above; a file holds no more than one")
+            if is_cut:  # somebody has only now written it
+                break
             return msgspec.structs.replace(header, calls=tuple(calls))
         try:
             call = CALL.decode(line)
             deepest = below(call, deepest)
         except UNREADABLE as error:
             raise unreadable(line, name, number, error) from None
-        calls.append(call)
-    last = len(calls) + 1
+        if not is_cut:
+            calls.append(call)
     raise FileError(
-        f"{name} is cut short: it ends after line {last}, without the last, {END.decode()}; record it again"
+        f"{name} is cut short: it ends after line {number}, without the last, {END.decode()}; record it again"
     )
 
 
@@ -166,7 +182,7 @@ def replace(target: str, content: bytes) -> None:
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):
         raise OSError(f"there is no folder {shown(folder)}")
-    scratch = os.path.join(folder, f".shapetrace-{secrets.token_hex(8)}")
+    scratch = scratch_of(target)
     mode = S_IMODE(os.stat(target).st_mode) if os.path.lexists(target) else None
     if mode is not None and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -182,6 +198,26 @@ def replace(target: str, content: bytes) -> None:
         with suppress(OSError):
             os.unlink(scratch)
         raise
+
+
+OLD = 3600.0
+"""Seconds after which nobody is still writing."""
+
+
+def scratch_of(target: str) -> str:
+    """A new file beside the target, called so that one that is found tells whose it is.
+
+    Who is killed while writing leaves it: the next one that writes there removes those that are old.
+    """
+    folder, name = os.path.split(target)
+    start = f".{name[:100]}.shapetrace-"
+    for other in os.listdir(folder or "."):
+        if other.startswith(start):
+            left = os.path.join(folder, other)
+            with suppress(OSError):
+                if time.time() - os.stat(left).st_mtime > OLD:
+                    os.unlink(left)
+    return os.path.join(folder, f"{start}{secrets.token_hex(8)}")
 
 
 def shown(path: str | PathLike[str]) -> str:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -443,6 +444,27 @@ def test_nothing_is_left_beside_a_file_that_is_written(tmp_path: Path) -> None:
     for _ in range(2):
         SMALL.save(tmp_path / "net.jsonl")
     assert os.listdir(tmp_path) == ["net.jsonl"]
+
+
+def test_what_was_left_of_a_file_that_was_being_written_is_removed_once_it_is_old(tmp_path: Path) -> None:
+    old, young, other = (tmp_path / f".{name}" for name in ("net.jsonl.shapetrace-1", "net.jsonl.shapetrace-2", "x"))
+    for file in (old, young, other):
+        file.write_text("half")
+    for file in (old, other):
+        os.utime(file, (0, 0))
+    SMALL.save(tmp_path / "net.jsonl")
+    assert sorted(os.listdir(tmp_path)) == [".net.jsonl.shapetrace-2", ".x", "net.jsonl"]
+
+
+def test_of_a_file_that_is_cut_short_no_call_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "net.jsonl"
+    path.write_text("".join([HEADER, *[MODULE] * 100_000]))
+    tracemalloc.start()
+    with pytest.raises(FileError, match="is cut short: it ends after line 100001, without the last"):
+        shapetrace.load(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1_000_000
 
 
 @pytest.mark.parametrize("is_there", [True, False])

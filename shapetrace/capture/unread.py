@@ -38,8 +38,8 @@ class Unread(msgspec.Struct, frozen=True):
         notes = notes_of(calls, materialised=self.materialise and was_written_out(calls))
         trace = msgspec.structs.replace(
             self.header,
-            dtype=first.dtype if first else "",
-            device=first.device if first else "",
+            dtype=first.dtype if first else self.header.dtype,
+            device=first.device if first else self.header.device,
             notes=(*self.header.notes, *notes) if self.header.notes else notes,
             calls=calls,
         )

@@ -102,9 +102,18 @@ class Watch:
             torch=str(torch.__version__),
             error=None if error is None else said(error),
         )
+        if error is not None:  # it may have come before any tensor that is no integer
+            header = msgspec.structs.replace(header, **kept_in(self.model))
         if self.recorder.notes:
             header = msgspec.structs.replace(header, notes=tuple(self.recorder.notes))
         stats = self.recorder.stats if isinstance(self.recorder, StatsRecorder) else None
         last = unpacking(error, self.recorder) if error is not None and self.detail.functions else None
         calls = self.recorder.calls if last is None else [*self.recorder.calls, last]
         return Unread(header, calls, self.detail.materialise, stats)
+
+
+def kept_in(model: nn.Module) -> dict[str, str]:
+    """The dtype and device of what a model holds."""
+    with torch._C.DisableTorchFunction():
+        held = next((parameter for parameter in model.parameters() if parameter.is_floating_point()), None)
+        return {} if held is None else {"dtype": str(held.dtype).removeprefix("torch."), "device": str(held.device)}

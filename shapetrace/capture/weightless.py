@@ -52,6 +52,7 @@ class Weightless(FakeTensorMode):
             return args[0].fake_device
         if FakeTensor not in types and is_earnest(func, args, kwargs or {}):
             return func(*args, **(kwargs or {}))
+        args = spelled(func, args)
         within_bounds(func, args)
         if func is GROUPED and args[0].dtype != torch.bfloat16:
             return self.grouped(func, args, kwargs or {})
@@ -177,6 +178,26 @@ def runnable(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any])
 
 def is_real(value: object) -> bool:
     return isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor) and not value.is_meta
+
+
+def spelled(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of a lookup, with the places at which a mask says yes instead of the mask, where that is known."""
+    if getattr(func, "overloadpacket", None) not in (aten.index, aten.index_put, aten.index_put_):
+        return args
+    x, indices, *rest = args
+    found: list[torch.Tensor | None] = []
+    for index in indices:
+        if index is None or index.dtype != torch.bool or not is_real(index):
+            found.append(index)
+            continue
+        for dim, size in enumerate(index.shape):
+            if x.shape[len(found) + dim : len(found) + dim + 1] != (size,):
+                raise IndexError(
+                    f"The shape of the mask {list(index.shape)} at index {dim} does not match the shape of the "
+                    f"indexed tensor {list(x.shape)} at index {len(found) + dim}"
+                )
+        found += index.nonzero().unbind(1)
+    return (x, found, *rest)
 
 
 def is_earnest(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

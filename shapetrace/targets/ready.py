@@ -16,7 +16,7 @@ from ..capture.weightless import Weightless, building, mode_of
 from ..errors import TargetError
 from .blame import blame
 from .devices import moved
-from .inputs import Spec, declare
+from .inputs import Size, Spec, declare
 from .options import argument, bind, options, parameters, signature_of, sized, sizes
 from .place import AS_IT_IS, Place, Way
 from .tensors import example, first_line, inputs, replaced, written
@@ -89,9 +89,14 @@ def make(
 
     `others` and `given` are names of options elsewhere: see `bind`.
     """
+    specs = [lettered(spec, loaded, place) for spec in specs]
     spare = {size.letter for spec in specs for size in spec.sizes if size.letter is not None}
     bound, named = bind(place.target, taken(loaded), tokens, spare=spare, others=others, given=given)
     letters = {**sizes(bound), **named}
+    if place.guesses:  # what an input says of a letter is stronger than what its builder has by itself
+        own = declare(specs, named)
+        bound.arguments |= {letter: size for letter, size in own.items() if letter in bound.signature.parameters}
+        letters |= own
     letters |= declare(specs, letters)
 
     mode = Weightless() if way.weightless and not place.weightless else None
@@ -135,6 +140,21 @@ def has_stack(model: nn.Module, count: int | None) -> bool:
     """Whether so many modules of one kind are numbered side by side."""
     stacks = (list(each) for each in model.modules() if isinstance(each, nn.ModuleList | nn.Sequential))
     return any(len(stack) == count and len(set(map(type, stack))) == 1 for stack in stacks)
+
+
+def lettered(spec: Spec, loaded: object, place: Place) -> Spec:
+    """A spec of an input that a builder would make itself, whose sizes are then the letters that it has there."""
+    known = getattr(loaded, "letters", None)
+    if not place.guesses or known is None or spec.name is None:
+        return spec
+    letters = known(spec.name)
+    if len(letters) != len(spec.sizes):
+        return spec
+    sizes = [
+        size if size.letter is not None or letter is None or not size.number else Size(size.at, letter, size.number)
+        for size, letter in zip(spec.sizes, letters, strict=True)
+    ]
+    return msgspec.structs.replace(spec, sizes=tuple(sizes))
 
 
 def taken(loaded: Callable[..., object]) -> Signature:

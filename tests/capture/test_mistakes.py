@@ -7,9 +7,9 @@ from torch import Tensor, nn
 import shapetrace
 from shapetrace.passes.diagnosis import diagnosis
 
-from .mistakes import B, C, Mistake, Net, Step, T, functions, heads, positions, runs, said, shapes
+from .mistakes import B, C, Mistake, Net, Step, T, forms, functions, heads, positions, runs, said, shapes
 
-TABLES = (shapes.MISTAKES, heads.MISTAKES, functions.MISTAKES, positions.MISTAKES)
+TABLES = (shapes.MISTAKES, heads.MISTAKES, functions.MISTAKES, positions.MISTAKES, forms.MISTAKES)
 MISTAKES: dict[str, Mistake] = {name: mistake for table in TABLES for name, mistake in table.items()}
 
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 import shapetrace
-from shapetrace.capture.weightless import Weightless, building, mode_of
+from shapetrace.capture.weightless import Weightless, building, mode_of, within
 
 
 class Looks(nn.Module):
@@ -198,3 +198,29 @@ def test_an_id_that_no_table_has_is_met_without_weights() -> None:
         model = nn.Sequential(nn.Embedding(11, 8))
     with pytest.raises(IndexError, match="index out of range in self"):
         shapetrace.trace(model, IDS * 5)
+
+
+def test_a_mask_that_is_known_picks_as_many_as_it_says() -> None:
+    with building(Weightless()):
+        model = nn.Embedding(11, 8)
+    with within(model):
+        x = model(IDS)
+        assert x[IDS > 2].shape == (4, 8)
+        assert x[:, IDS[0] > 2].shape == (2, 1, 8)
+        assert torch.zeros_like(x).index_put((IDS > 2,), x[IDS > 2]).shape == x.shape
+        with pytest.raises(IndexError, match="shape of the mask"):
+            x[IDS.mT > 2]
+
+
+def test_a_forward_that_fails_at_once_has_the_dtype_and_device_of_its_model() -> None:
+    class Fails(Looks):
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            return ids.view(7)
+
+    with Weightless():
+        model = Fails().half()
+    with pytest.raises(RuntimeError) as caught:
+        shapetrace.trace(model, IDS)
+    trace = shapetrace.trace_of(caught.value)
+    assert trace is not None
+    assert (trace.dtype, trace.device, trace.weightless) == ("float16", "cpu", True)

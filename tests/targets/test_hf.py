@@ -8,11 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from shapetrace.errors import ShapetraceError
 from shapetrace.renderers import Style, render
 from shapetrace.schema import Trace
 from shapetrace.targets import Request, Way, find, record
+from shapetrace.targets.hf.configs import Recipe
 from tests.commands import Run
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -278,3 +280,88 @@ def test_a_classifier_that_is_given_a_token_for_padding_says_so(config: Callable
     assert found.notes == (
         "pad_token_id is 0: the configuration has none, and without it but one row can be classified",
     )
+
+
+@pytest.mark.parametrize("target", ["hf:bert:ForMultipleChoice", "hf:roberta:ForMultipleChoice"])
+def test_a_class_that_chooses_among_texts_is_given_several(target: str) -> None:
+    found = traced(target, "--L", "1").calls[0]
+    assert found.inputs["input_ids"].axes == ("B", 4, "T")
+    assert next(iter(found.outputs.values())).axes == ("B", 4)
+
+
+@pytest.mark.parametrize("kind", ["bart", "mbart"])
+def test_a_class_that_looks_for_the_ends_of_texts_is_given_some(kind: str) -> None:
+    found = traced(f"hf:{kind}:ForSequenceClassification", "--L", "1")
+    assert (found.weightless, found.calls[0].outputs["logits"].shape[0]) == (True, 2)
+
+
+@pytest.mark.parametrize(
+    ("target", "change", "where", "value"),
+    [
+        ("hf:bert:ForSequenceClassification", "num_labels=5", "num_labels", 5),
+        ("hf:bert", "attn_implementation=eager", "_attn_implementation", "eager"),
+        ("hf:llama", 'rope_scaling={"rope_type": "linear", "factor": 2.0}', "rope_parameters.factor", 2.0),
+        ("hf:llama", "rope_parameters.rope_theta=5", "rope_parameters.rope_theta", 5),
+        ("hf:llama", "tie_word_embeddings=true", "tie_word_embeddings", True),
+        ("hf:llama", "pad_token_id=null", "pad_token_id", None),
+        ("hf:llama", "torch_dtype=bfloat16", "dtype", torch.bfloat16),
+    ],
+)
+def test_what_a_configuration_takes_is_a_field(target: str, change: str, where: str, value: object) -> None:
+    _, source, *_ = target.split(":")
+    found: object = Recipe.of(target, source, (change,)).config()
+    for name in where.split("."):
+        found = found[name] if isinstance(found, dict) else getattr(found, name)
+    assert found == value
+
+
+@pytest.mark.parametrize(
+    ("target", "change", "said"),
+    [
+        ("hf:clip", "text_config.nonsense=1", "there is no field 'nonsense' in text_config; it has "),
+        ("hf:llama", "nonsense=1", "there is no field 'nonsense' in LlamaConfig; it has "),
+        ("hf:gpt2", "n_layer=-1", "n_layer is below 0"),
+        ("hf:gpt2", "model_type=llama", "another type is another target, hf:llama"),
+    ],
+)
+def test_what_no_configuration_takes_is_refused(target: str, change: str, said: str) -> None:
+    assert error(target, changes=(change,)).startswith(f"{target}: --set {change}: {said}")
+
+
+@pytest.mark.parametrize("field", ["n_layer", "num_hidden_layers"])
+def test_a_letter_and_a_field_that_say_two_sizes_are_refused(field: str) -> None:
+    said = f"hf:gpt2: --L 2 and --set {field}=3 do not go together"
+    assert error("hf:gpt2", "--L", "2", changes=(f"{field}=3",)) == said
+    assert traced("hf:gpt2", "--L", "2", changes=(f"{field}=2",)).sizes["L"] == 2
+
+
+def test_a_class_that_is_not_named_after_its_colon_is_asked_for() -> None:
+    assert error("hf:gpt2:") == "hf:gpt2: names no class after its last colon: hf:gpt2 alone, or hf:gpt2:CLASS"
+
+
+def test_weights_that_would_be_quantised_are_said_not_to_be(config: Callable[..., str]) -> None:
+    found = traced(config(quantization_config={"quant_method": "fp8"}))
+    assert found.notes == ("quantization_config (fp8) is left out: weights are not quantised here",)
+
+
+@pytest.mark.parametrize("spec", ["input_ids: int64[3, 5]", "input_ids: int64[B=3, T=5]", "input_ids: int64[3, T=5]"])
+def test_an_input_that_is_described_sizes_the_others(spec: str) -> None:
+    found = record(Request("hf:gpt2", options=("--L", "1"), inputs=(spec,)))
+    assert (found.sizes["B"], found.sizes["T"]) == (3, 5)
+    inputs = found.calls[0].inputs
+    assert {name: (tensor.axes, tensor.shape) for name, tensor in inputs.items()} == {
+        "input_ids": (("B", "T"), (3, 5)),
+        "attention_mask": (("B", "T"), (3, 5)),
+    }
+    assert found.roles("logits")[0].axes == ("B", "T", "V")
+
+
+def test_an_input_of_an_encoder_has_the_length_of_its_own() -> None:
+    found = record(Request("hf:t5", options=("--L", "1"), inputs=("input_ids: int64[2, 5]",)))
+    assert (found.sizes["S"], found.sizes["T"]) == (5, 8)
+
+
+def test_an_input_that_is_described_goes_with_the_letters_that_are_given() -> None:
+    with pytest.raises(ShapetraceError) as caught:
+        record(Request("hf:gpt2", options=("--T", "4"), inputs=("input_ids: int64[3, 5]",)))
+    assert "T=5 does not go with --T 4" in str(caught.value)

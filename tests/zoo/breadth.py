@@ -22,7 +22,7 @@ import torch
 from shapetrace.capture.weightless import Weightless
 from shapetrace.errors import ShapetraceError
 from shapetrace.targets import Request, find, record
-from shapetrace.targets.ready import make
+from shapetrace.targets.ready import load, make
 
 from .checks import first_line
 from .species import GROUPS
@@ -62,7 +62,8 @@ def untraced(target: str) -> BaseException | None:
         place = find(target)
         while place.instead is not None:
             place = place.instead()
-        ready = make(place, (), (), seed=0, others=())
+        loaded, _ = load(place, 0)
+        ready = make(place, loaded, (), (), seed=0, others=())
         with torch.no_grad():
             ready.model(*ready.args, **ready.kwargs)
     except Exception as error:

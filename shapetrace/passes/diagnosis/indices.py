@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 from .counting import count
 from .fault import Fault, Given
 
-__all__ = ["embedded", "index_mask", "indexed", "one_hot", "past", "picked", "reached", "selected", "too_many"]
+__all__ = [
+    "embedded",
+    "index_mask",
+    "indexed",
+    "one_hot",
+    "past",
+    "picked",
+    "put",
+    "reached",
+    "selected",
+    "together",
+    "too_many",
+]
 
 OUT = r"index (-?\d+) is out of bounds for dimension (\d+) with size (\d+)"
 
@@ -77,6 +91,37 @@ def index_mask(fault: Fault) -> str | None:
             said = f"the mask {mask} picks from {x}, dim by dim"
             return f"{said}: dim {dim} is {mask.dim(dim)} in one, {x.dim(dim)} in the other"
     return None
+
+
+def together(fault: Fault) -> str | None:
+    """Several indices, of which one number each makes a place."""
+    indices = fault.tensors("1")
+    if "indexing tensors could not be broadcast together" not in fault.text or len(indices) < 2:
+        return None
+    met = " met ".join(map(str, indices))
+    said = f"indices are read together, a number of each for each place, and so of one shape: {met}"
+    one, other = indices[:2]
+    if len(indices) > 2 or len(one.shape) != 1 or len(other.shape) != 1:
+        return said
+    return f"{said}; {one.code}.unsqueeze(1) as the first takes each of it with each of the other"
+
+
+def put(fault: Fault) -> str | None:
+    """`x[mask] = y`, where y is not of as many as the mask picks."""
+    x, index, value = fault.tensor("0"), fault.tensor("1"), fault.tensor("2")
+    found = re.search(
+        r"value tensor of shape \[(.*)\] cannot be broadcast to indexing result of shape \[(.*)\]", fault.text
+    )
+    if fault.name != "__setitem__" or found is None or x is None or value is None:
+        return None
+    if index is None or index.tensor.dtype != "bool":
+        return f"what is written to is [{found[2]}], and {value} does not broadcast to it"
+    said = (
+        f"{index} picks {found[2].partition(',')[0]} places of {x}, which are [{found[2]}], and {value} is to go there"
+    )
+    if value.shape[: len(index.shape)] == index.shape:
+        return f"{said}; {value.code}[{index.name}] picks the same of it"
+    return said
 
 
 def selected(fault: Fault) -> str | None:

@@ -38,6 +38,8 @@ def find(target: str, rest: str, way: Way) -> Place:
 def split(rest: str) -> tuple[str, str]:
     """The type or the file, and the class if one is named: "bert:ForMaskedLM", "config.json:LlamaModel"."""
     source, colon, name = rest.rpartition(":")
+    if colon and not name:
+        raise TargetError(f"hf:{rest} names no class after its last colon: hf:{source} alone, or hf:{source}:CLASS")
     if not colon or (len(source) == 1 and name[:1] in "\\/"):  # the colon of a drive
         return rest, ""
     return source, name
@@ -91,7 +93,7 @@ def builder(wanted: Wanted, notes: dict[str, None]) -> Callable[..., object]:
     from .classes import class_for
     from .configs import Recipe, moved
     from .inputs import inputs, smallest
-    from .plans import Plan, lengths, plans, without_token
+    from .plans import Plan, lengths, letters_of_input, plans, without_token
     from .small import small
 
     with imported(wanted.target, "transformers"):
@@ -103,11 +105,14 @@ def builder(wanted: Wanted, notes: dict[str, None]) -> Callable[..., object]:
     is_real = wanted.reduced or wanted.way.weightless is False
     mode = None if is_real else Weightless()
 
+    notes.update(dict.fromkeys(recipe.notes))
     chosen: list[Plan] = []  # by the first that is built; others, at other sizes, are given the same
 
     def build(**options: int | None) -> object:
         letters = {LETTERS.get(name, name): size for name, size in options.items()}
         own = {letter: size for letter, size in letters.items() if letter not in fixed and size is not None}
+        if not chosen:
+            recipe.agree(own)
         config = recipe.config(own)
         if kind.__name__.endswith("ForSequenceClassification") and config.pad_token_id is None:
             config.pad_token_id = 0  # it takes rows of more than one length if it can tell them, and else but one row
@@ -129,6 +134,7 @@ def builder(wanted: Wanted, notes: dict[str, None]) -> Callable[..., object]:
                 notes[f"text only: {left}" if "input_ids" in plan.names else left] = None
         return model, (), inputs(model, chosen[0], sizes)
 
+    build.letters = lambda name: letters_of_input(kind, fixed, name)  # type: ignore[attr-defined]
     build.__name__ = kind.__name__
     build.__signature__ = signature(fixed, recipe.letters())  # type: ignore[attr-defined]
     return build

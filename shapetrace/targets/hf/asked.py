@@ -216,6 +216,28 @@ def flat(model: Any, plan: Plan, given: Given, error: Exception) -> Iterator[Pla
             yield shaped(plan, name, (1, *own[1:]))
 
 
+def undecoded(model: Any, plan: Plan, given: Given, error: Exception) -> Iterator[Plan]:
+    """It picks from what it decodes by the ids of the text, and so decodes the text itself."""
+    if "shape of the mask" in str(error) and takes(type(model)).get("decoder_input_ids") is not None:
+        yield msgspec.structs.replace(plan, names=tuple(name for name in plan.names if not name.startswith("decoder")))
+
+
+def looked_up(model: Any, plan: Plan, given: Given, error: Exception) -> Iterator[Plan]:
+    """It takes numbers out of what is no integer for the rows of a table."""
+    if isinstance(error, IndexError) and "index out of range" in str(error):
+        for name, _ in floats(given):
+            if name not in plan.ones:
+                yield msgspec.structs.replace(plan, ones=(*plan.ones, name))
+
+
+def ended(model: Any, plan: Plan, given: Given, error: Exception) -> Iterator[Plan]:
+    """It looks for the ends of the texts, of which there are none among ids that stand for nothing else."""
+    token = attribute(model.config, "eos_token_id")
+    is_missed = "<eos>" in str(error) or (isinstance(error, IndexError) and str(error).endswith("with size 0"))
+    if is_missed and type(token) is int:
+        yield msgspec.structs.replace(plan, tokens={**plan.tokens, token: 1})
+
+
 def cached(model: Any, plan: Plan, given: Given, error: Exception) -> Iterator[Plan]:
     """It can keep no keys and values."""
     names = takes(type(model))
@@ -224,7 +246,19 @@ def cached(model: Any, plan: Plan, given: Given, error: Exception) -> Iterator[P
 
 
 Rule = Callable[[Any, Plan, Given, Exception], Iterator[Plan]]
-RULES: tuple[Rule, ...] = (unmatched, lacking, none_there, unseen, streamed, misshapen, flat, cached)
+RULES: tuple[Rule, ...] = (
+    unmatched,
+    lacking,
+    none_there,
+    unseen,
+    streamed,
+    misshapen,
+    flat,
+    undecoded,
+    looked_up,
+    ended,
+    cached,
+)
 
 
 def floats(given: Given) -> Iterator[tuple[str, tuple[int, ...]]]:

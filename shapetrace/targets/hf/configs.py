@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
@@ -15,10 +15,9 @@ import msgspec
 
 from ...capture.rebuild import attribute, made, text_of
 from ...errors import TargetError, brief
-from ...letters import FIELDS, MODEL_AXES, PART_AXES, letters_of_names
-from ..options import literal
+from ...letters import MODEL_AXES, PART_AXES, letters_of_names
 from ..place import hint
-from ..tensors import first_line
+from .written import beyond, read, read_value, unquantised
 
 __all__ = ["Recipe", "fields", "fitting", "merged", "moved", "parts", "quietly", "types", "uninitialised"]
 
@@ -33,18 +32,25 @@ class Recipe(msgspec.Struct, frozen=True):
 
     kind   their class
     raw    the fields that differ from its defaults, nested
+    said   those that were set, and how that is written
+    notes  what a reader must know of it
     """
 
     target: str
     kind: Any
     raw: dict[str, Any]
+    said: dict[Way, str] = {}
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, target: str, source: str, changes: Sequence[str]) -> Recipe:
         """From a model type or the path of a file, and changes as they are written: "text_config.hidden_size=64"."""
         is_file = source.endswith(".json") or "/" in source or "\\" in source
         raw = read(target, Path(source)) if is_file else {"model_type": source}
-        recipe = cls(target, kind_of(target, raw), raw)
+        raw, notes = unquantised(raw)
+        recipe = cls(target, kind_of(target, raw), raw, notes=notes)
+        if is_file:
+            recipe.check(raw, f"{source} is no configuration of a model")
         for change in changes:
             recipe = recipe.changed(change)
         return recipe
@@ -55,10 +61,14 @@ class Recipe(msgspec.Struct, frozen=True):
         *way, name = dotted.strip().split(".")
         if not equals or not name:
             raise TargetError(f"--set {change}: it is a field and its value, --set num_hidden_layers=2")
+        value = read_value(text.strip())
+        if dotted.strip() == "model_type" and value != self.raw["model_type"]:
+            raise TargetError(f"{self.target}: --set {change}: another type is another target, hf:{value}")
+        self.check({name: value}, f"--set {change}")
         holder: Any = self.config()
         for depth, step in enumerate((*way, name)):
             known = names_of(holder)
-            if step not in known:
+            if step not in known and not (depth == len(way) and self.takes((*way, step), value)):
                 where = ".".join(way[:depth]) or type(holder).__name__
                 near = hint(step, known, "it has")
                 inside = [".".join((*path, step)) for path, part in parts(self.config()) if step in names_of(part)]
@@ -67,7 +77,35 @@ class Recipe(msgspec.Struct, frozen=True):
                     f"{': it is ' + ' and '.join(inside) if inside else near}"
                 )
             holder = holder.get(step) if isinstance(holder, dict) else attribute(holder, step)
-        return self.having({(*way, name): literal(text.strip())})
+        found = self.having({(*way, name): value})
+        return msgspec.structs.replace(found, said={**self.said, self.own((*way, name)): change})
+
+    def takes(self, way: Way, value: object) -> bool:
+        """Whether its class makes something else of a field that it does not keep under that name."""
+        with suppress(TargetError):
+            without = self.having({(*way[:-1], FOREIGN): value}).config()
+            return has_changed(without, self.having({way: value}).config(), {FOREIGN, way[-1]})
+        return True  # it refuses the value, and so knows the field
+
+    def own(self, way: Way) -> Way:
+        """A field as its class calls it, which others call otherwise."""
+        for inner, part in parts(self.config()):
+            if inner == way[:-1]:
+                return (*inner, getattr(type(part), "attribute_map", {}).get(way[-1], way[-1]))
+        return way
+
+    def check(self, given: object, where: str) -> None:
+        for said in beyond(given):
+            raise TargetError(f"{self.target}: {where}: {said}")
+
+    def agree(self, letters: Mapping[str, int]) -> None:
+        """`TargetError` if a field was set to a value that a letter which is given says otherwise."""
+        config = self.config()
+        now = dict(fields(config))
+        for way, size in resized(config, letters).items():
+            if way in self.said and now.get(".".join(way)) != size:
+                letter = next(letter for letter in letters if way in resized(config, {letter: letters[letter]}))
+                raise TargetError(f"{self.target}: --{letter} {size} and --set {self.said[way]} do not go together")
 
     def having(self, fields: Mapping[Way, Any]) -> Recipe:
         raw = self.raw
@@ -116,38 +154,18 @@ def told(part: Any) -> dict[str, Any]:
     return found
 
 
-def read(target: str, file: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(file.read_bytes())
-    except OSError as error:
-        hint = "" if file.suffix == ".json" else "; nothing is fetched: give a type, or the path of a config.json"
-        raise TargetError(f"{target}: {file} cannot be read: {error.strerror}{hint}") from None
-    except (ValueError, RecursionError) as error:
-        raise TargetError(f"{target}: {file} is no JSON: {first_line(error)}") from None
-    if not isinstance(found, dict) or not isinstance(found.get("model_type"), str):
-        raise TargetError(f"{target}: {file} is no configuration of a model: it has no model_type")
-    found.pop("quantization_config", None)  # of weights, and there are none
-    for name, value in numbers_in(found):
-        if not -(most := MOST_OF.get(name, MOST_OF_ANY)) <= value <= most:
-            raise TargetError(f"{target}: {file} is no configuration of a model: {name} is beyond {most}")
-    return found
+FOREIGN = "of_no_configuration"
+"""A field that no class knows: it is kept as it is."""
 
 
-MOST_OF_ANY = 2**62
-MOST_OF = {"num_labels": 10**6, **dict.fromkeys(FIELDS["L"].split(), 10**4)}
-"""What a number in a file may be: of labels transformers makes a table, of layers modules, however many there are."""
-
-
-def numbers_in(value: Any, name: str = "") -> Iterator[tuple[str, int]]:
-    """The whole numbers in what a file holds, and the names that they have there."""
-    if isinstance(value, int):
-        yield name, value
-    elif isinstance(value, dict):
-        for inner, part in value.items():
-            yield from numbers_in(part, inner)
-    elif isinstance(value, list):
-        for part in value:
-            yield from numbers_in(part, name)
+def has_changed(config: Any, other: Any, but: Collection[str]) -> bool:
+    """Whether two configurations differ in more than these attributes."""
+    ours, theirs = (
+        {".".join((*way, name)): value for way, part in parts(each) for name, value in vars(part).items()}
+        for each in (config, other)
+    )
+    names = {name for name in ours.keys() | theirs.keys() if name.rpartition(".")[2] not in but}
+    return any(name not in ours or name not in theirs or ours[name] != theirs[name] for name in names)
 
 
 def types() -> list[str]:

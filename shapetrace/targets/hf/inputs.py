@@ -22,6 +22,9 @@ RESERVED = 10
 GRID = 8
 """Patches along either side of an image that is given as patches."""
 
+CHOICES = "num_choices"
+"""What a dim is called that has a text for each answer."""
+
 ANY = 4
 """The size of a dim of which nothing is known."""
 
@@ -43,6 +46,10 @@ class Maker(msgspec.Struct):
         return self.sizes["B"]
 
     def make(self, name: str) -> Any:
+        found = self.drawn(name)
+        return torch.ones_like(found) if name in self.plan.ones else found
+
+    def drawn(self, name: str) -> Any:
         if name in self.plan.shapes:
             return self.filled(name, (self.batch, *self.plan.shapes[name]))
         if name in ("pixel_values", "hidden_states") and self.is_gridded():
@@ -139,11 +146,18 @@ class Maker(msgspec.Struct):
             return self.ids(self.batch * streams[1], own)
         if streams:
             return self.ids(self.batch, own * streams[1]).view(self.batch, own, -1)
+        if several := self.choices(name):
+            return self.ids(self.batch, several * own).view(self.batch, several, own)
         found = self.ids(self.batch, own)
         if name != "input_ids":
             return found
         inserted = [torch.full((self.batch, count), token) for token, count in self.plan.tokens.items()]
         return torch.cat([*inserted, found], 1)
+
+    def choices(self, name: str) -> int:
+        """How many texts there are for each of the batch, of which one is to be chosen; 0 if it is but one text."""
+        said = documented(type(self.model)).get(name, Said("int", ()))
+        return self.field(CHOICES, default=ANY) if said.sizes[1:-1] == (CHOICES,) else 0
 
     def streams(self, name: str) -> Any:
         """Of sound there are several ids at a time: whether in rows of their own or in a last dim, and how many."""
@@ -185,7 +199,7 @@ class Maker(msgspec.Struct):
             said = documented(type(self.model)).get(of, Said("float", ()))
             is_last = len(said.sizes) == 3 and bool(re.search("sequence|time", said.sizes[2]))
             return torch.ones(self.batch, shape[2 if is_last else 1], dtype=torch.long)
-        return torch.ones(shape[:2], dtype=torch.long)
+        return torch.ones(shape if self.choices(of) else shape[:2], dtype=torch.long)
 
     def kinds(self, _: str) -> Tensor:
         """One where an id stands for a piece of an image."""

@@ -9,7 +9,9 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Plan", "lengths", "plans", "takes", "without_token"]
+from .documented import documented
+
+__all__ = ["Plan", "lengths", "letters_of_input", "plans", "takes", "without_token"]
 
 SIGNALS = ("pixel_values", "input_values", "input_features")
 """The inputs that are no text."""
@@ -20,6 +22,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     shapes   of those of which the model says another than it takes; the batch comes before them
     tokens   ids, and how many of each stand in front of a text: one for each piece of an image
+    ones     floats that are not random, for numbers among them are rows of a table
     streams  how many ids there are at a time, of sound; 0 is as the model says
     cache    whether keys and values may be kept
     """
@@ -27,6 +30,7 @@ class Plan(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
     shapes: Mapping[str, tuple[int, ...]] = {}
     tokens: Mapping[int, int] = {}
+    ones: tuple[str, ...] = ()
     streams: int = 0
     cache: bool = True
 
@@ -82,6 +86,20 @@ def lengths(kind: Any, config: Any) -> dict[str, int]:
     if is_decoded and has_text(kind, config):
         found["S"] = 6
     return found
+
+
+def letters_of_input(kind: Any, fixed: Mapping[str, int], name: str) -> list[str | None]:
+    """The letter of each dim of an input, as far as the forward says what its dims are; None for one without."""
+    said = documented(kind).get(name)
+    own = "T" if "S" not in fixed or name.startswith("decoder") else "S"
+    found = [
+        "B" if word == "batch_size" else own if LENGTH.search(word) and own in fixed else None
+        for word in (said.sizes if said else ())
+    ]
+    return found if len({*found} - {None}) == len(found) - found.count(None) else []
+
+
+LENGTH = re.compile("sequence_length|seq_?len|ids_length")
 
 
 def without_token(kind: Any, config: Any) -> Iterator[str]:

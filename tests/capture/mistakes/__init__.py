@@ -32,6 +32,7 @@ class Net(nn.Module):
         self.turned = nn.Parameter(torch.zeros(C, 2 * C))
         self.norm = nn.LayerNorm([T - 1, C])
         self.attention = nn.MultiheadAttention(C, H, batch_first=True)
+        self.lstm = nn.LSTM(C, 8, batch_first=True)
         self.gru = nn.GRU(C, 8, batch_first=True)
 
     def heads(self, x: Tensor, part: int) -> Tensor:
