@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from . import files
@@ -117,9 +118,18 @@ def diff(
         )
         raise typer.Exit(1 if parted else 0)
     refuse_without("--values", by_value)
+    if names_trace(before) and names_trace(after):
+        refuse_of_files(context, {"--input": input, "--set": set, "--axes": axes or None})
     ours, theirs = side(before, *how), side(after, *how)
     found = compare(ours, theirs, exact=exact, **fields)
-    text = rendered(found, what, all=all, context=unified, width=width, is_file=output is not None)
+    text = rendered(
+        found if what == "json" else named(found, before, after),
+        what,
+        all=all,
+        context=unified,
+        width=width,
+        is_file=output is not None,
+    )
     put(text, output, f"{before} against {after}")
     raise typer.Exit(1 if found else 0)
 
@@ -135,6 +145,33 @@ def put(text: str, output: Path | None, what: str) -> None:
 def refuse_with(option: str, others: dict[str, object]) -> None:
     if given := [name for name, value in others.items() if value not in (None, False)]:
         raise typer.BadParameter(f"{option} compares values and does not go with {', '.join(given)}.")
+
+
+def refuse_of_files(context: typer.Context, others: dict[str, object]) -> None:
+    """Options of a target that is run, where both sides were."""
+    given = [word.partition("=")[0] for word in sizes(context)] + [name for name, value in others.items() if value]
+    if is_given(context, "seed"):
+        given.append("--seed")
+    if given:
+        does = "is" if len(given) == 1 else "are"
+        raise typer.BadParameter(f"{', '.join(given)} {does} of what is run, and both sides are files.")
+
+
+def is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
+def named(found: Diff, before: str, after: str) -> Diff:
+    """With the names of files in the header, where both sides are called the same there."""
+    if found.before.target != found.after.target:
+        return found
+
+    def told(trace: Trace, text: str) -> Trace:
+        is_file = names_trace(text) and text != STDIN
+        return msgspec.structs.replace(trace, target=f"{text} ({trace.target})" if is_file else trace.target)
+
+    return msgspec.structs.replace(found, before=told(found.before, before), after=told(found.after, after))
 
 
 def refuse_without(option: str, others: dict[str, object]) -> None:

@@ -16,6 +16,7 @@ import msgspec
 from ..passes.nesting import ends, siblings, within
 from ..passes.roles.functions import LINEARS, LOOKUPS, NORMS, PRODUCTS, short_name
 from ..schema import Call, TensorMeta, Trace, part
+from .stages import made_inside
 
 __all__ = ["INDEX", "NONE", "Around", "Item", "Part", "Place", "Side"]
 
@@ -95,8 +96,8 @@ class Side:
 
     def __init__(self, trace: Trace, known: dict[object, int]) -> None:
         self.trace = trace
-        self.calls = trace.calls
         self.stops = ends(trace.calls)
+        self.calls = made_inside(trace.calls, self.stops)
         count = len(self.calls)
         self.structures, self.forms = [0] * count, [0] * count
         self.holds: list[frozenset[str]] = [NO_ROLES] * count

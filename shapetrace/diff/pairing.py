@@ -34,6 +34,7 @@ class Pairing:
     def __init__(self, before: Trace, after: Trace) -> None:
         known: dict[object, int] = {}
         self.before, self.after = Side(before, known), Side(after, known)
+        self.told = letters(before) & letters(after)
         self.numbers: dict[Key, int] = {}
         self.keys: list[Key] = []
         self.scores: list[dict[int, int]] = []
@@ -101,7 +102,7 @@ class Pairing:
         right = [self.number(item, self.after, once, beside[0]) for item in theirs]
         pairs = align(left, right, self.score)
         pairs = sorted([*pairs, *self.alone(ours, theirs, pairs, once)])
-        return pairs, displaced(ours, theirs, pairs)
+        return pairs, displaced(ours, theirs, pairs, self.axes)
 
     def alone(self, ours: list[Item], theirs: list[Item], pairs: Pairs, once: Once) -> Iterator[tuple[int, int]]:
         """Steps of other names and classes that are the only ones of their kind between what corresponds.
@@ -177,6 +178,8 @@ class Pairing:
             any("*" in name for name in modules),
             modules,
             item.nick,
+            self.axes(item),
+            is_source(item),
         )
         number = self.numbers.setdefault(key, len(self.numbers))
         if number == len(self.keys):
@@ -184,11 +187,27 @@ class Pairing:
             self.scores.append({})
         return number
 
+    def axes(self, item: Item) -> tuple[str | int, ...]:
+        if item.tensor is None or not item.tensor.axes or not (item.aim or is_source(item)):
+            return ()
+        return tuple(axis if isinstance(axis, int) or axis in self.told else "?" for axis in item.tensor.axes)
+
     def score(self, one: int, other: int) -> int:
         found = self.scores[one].get(other)
         if found is None:
             found = self.scores[one][other] = self.scores[other][one] = score(self.keys[one], self.keys[other])
         return found
+
+
+def is_source(item: Item) -> bool:
+    """Whether it is a function that makes something of nothing."""
+    return item.call.kind == "function" and not item.call.inputs
+
+
+def letters(trace: Trace) -> set[str]:
+    """All axes that a trace tells."""
+    every = {tensor.axes for call in trace.calls for tensor in call.outputs.values() if tensor.axes}
+    return {axis for axes in every for axis in axes if isinstance(axis, str)}
 
 
 def roles_once(items: Sequence[Item]) -> set[str]:
