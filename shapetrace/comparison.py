@@ -163,15 +163,12 @@ def is_given(context: typer.Context, name: str) -> bool:
 
 
 def named(found: Diff, before: str, after: str) -> Diff:
-    """With the names of files in the header, where both sides are called the same there."""
-    if found.before.target != found.after.target:
+    """With the names of two files in the header, where they are called the same there."""
+    if found.before.target != found.after.target or before == after or not names_trace(before) & names_trace(after):
         return found
-
-    def told(trace: Trace, text: str) -> Trace:
-        is_file = names_trace(text) and text != STDIN
-        return msgspec.structs.replace(trace, target=f"{text} ({trace.target})" if is_file else trace.target)
-
-    return msgspec.structs.replace(found, before=told(found.before, before), after=told(found.after, after))
+    sides = (found.before, before), (found.after, after)
+    ours, theirs = (msgspec.structs.replace(trace, target=f"{text} ({trace.target})") for trace, text in sides)
+    return msgspec.structs.replace(found, before=ours, after=theirs)
 
 
 def refuse_without(option: str, others: dict[str, object]) -> None:

@@ -165,6 +165,17 @@ class Side:
         inside = (self.calls[child] for child in siblings(self.stops, index + 1, self.stops[index]))
         return frozenset(self.word(self.calls[index], call) for call in inside if call.kind == "module")
 
+    def content(self, index: int) -> Hashable:
+        """Of what is inside of a call the sizes, of tensors and of the parameters that they are made with."""
+        inside = self.calls[index : self.stops[index]]
+        return tuple(
+            tensor.shape
+            for call in inside
+            for tensors in (call.inputs, call.outputs)
+            for tensor in tensors.values()
+            if tensors is call.outputs or tensor.name is not None
+        )
+
     def items(self, index: int, path: str) -> list[Item]:
         """What is inside of a call that runs in the module at `path`; of all the trace, for -1."""
         start, stop = (0, len(self.calls)) if index < 0 else (index + 1, self.stops[index])

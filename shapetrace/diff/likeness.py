@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 from ..schema import Call
@@ -41,6 +41,10 @@ class Key(NamedTuple):
     nick: str = ""
     axes: tuple[str | int, ...] = ()
     """Of a step that aims at something; "?" for what the other side does not tell anywhere."""
+    content: Hashable = None
+    """Of a block of a list, where both sides have blocks that are equal up to their sizes: these."""
+    is_told: bool = False
+    """Whether each of that content has one on the other side."""
     is_source: bool = False
     """Whether it is a function that makes something of nothing."""
 
@@ -51,7 +55,7 @@ def score(one: Key, other: Key) -> int:
         return 0
     if (one.is_bound or other.is_bound) and (one.word, one.cls) != (other.word, other.cls):
         return 0
-    if one.nick != other.nick:
+    if one.nick != other.nick or (one.content != other.content and (one.is_told or other.is_told)):
         return 0
     if one.is_source and other.is_source and are_others(one.axes, other.axes) and not shared(one.axes, other.axes):
         return 0
@@ -92,7 +96,17 @@ def score(one: Key, other: Key) -> int:
     named = (3 if cls else 1) if word and one.is_indexed else 6 * word
     same_key = one.kind == other.kind == "function" and one.word == other.word
     origin = bool(one.origin) and one.origin == other.origin
-    fit = named + role + 6 * variable + 2 * cls + 3 * overlap + 4 * aim + origin + 3 * form
+    fit = (
+        named
+        + role
+        + 6 * variable
+        + 2 * cls
+        + 3 * overlap
+        + 4 * aim
+        + origin
+        + 3 * form
+        + (one.content is not None and one.content == other.content)
+    )
     fit += (one.structure == other.structure) + same_key
     return max(fit - 2 * conflict - 2 * apart, 1)
 

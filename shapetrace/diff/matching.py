@@ -40,7 +40,15 @@ def displaced(ours: list[Item], theirs: list[Item], pairs: Pairs, axes: Callable
     """
     rest, others = unpaired(len(ours), [a for a, _ in pairs]), unpaired(len(theirs), [b for _, b in pairs])
     moved: Pairs = []
-    ways = (by_structure, False), (named, False), (by_nick, True), (by_role, True), (by_aim, True), (by_class, True)
+    ways = (
+        (by_structure, False),
+        (named, False),
+        (by_nick, True),
+        (by_variable, True),
+        (by_role, True),
+        (by_aim, True),
+        (by_class, True),
+    )
     for name, is_unique in ways:
         found = same(name, is_unique, [(a, ours[a]) for a in rest], [(b, theirs[b]) for b in others])
         moved += found
@@ -98,21 +106,18 @@ def nicknamed(ours: list[Item], theirs: list[Item], layer: Callable[[int, int], 
     layer   of a side, 0 or 1, and a call: see `Side.layer`
     """
     names = [{item.name for item in items} for items in (ours, theirs)]
-    left, right = (
-        [at for at, item in enumerate(items) if is_layer(item) and item.name not in names[1 - side]]
-        for side, items in enumerate((ours, theirs))
-    )
-    if not left or not right or max(len(left), len(right)) > MOST_LAYERS:
-        return ours, theirs
-    told = told_of(ours, left), told_of(theirs, right)
-    fit = [
-        (a, b)
-        for a in left
-        for b in right
-        if layer(0, ours[a].place.at) == layer(1, theirs[b].place.at) != ""
-        and is_short_for(told[0][a], told[1][b])
-        and not stand_apart(ours[a], theirs[b], are_layers=True)
-    ]
+    kinds: tuple[dict[str, list[int]], dict[str, list[int]]] = ({}, {})
+    for side, items in enumerate((ours, theirs)):
+        for at, item in enumerate(items):
+            if is_layer(item) and item.name not in names[1 - side] and (kind := layer(side, item.place.at)):
+                kinds[side].setdefault(kind, []).append(at)
+    fit: Pairs = []
+    for kind, left in kinds[0].items():
+        right = kinds[1].get(kind, [])
+        if right and max(len(left), len(right)) <= MOST_LAYERS:
+            told, its = told_of(ours, left), told_of(theirs, right)
+            same = ((a, b) for a in left for b in right if is_short_for(told[a], its[b]))
+            fit += [(a, b) for a, b in same if not stand_apart(ours[a], theirs[b], are_layers=True)]
     count = Counter(a for a, _ in fit), Counter(b for _, b in fit)
     both = [(a, b) for a, b in fit if count[0][a] == count[1][b] == 1]
     if both:
@@ -142,6 +147,11 @@ def by_structure(item: Item) -> object:
 
 def by_nick(item: Item) -> object:
     return item.nick or None
+
+
+def by_variable(item: Item) -> object:
+    is_known = item.call.kind == "function" and item.name and item.aim and not item.is_shell
+    return (item.name, item.aim) if is_known else None
 
 
 def by_role(item: Item) -> object:

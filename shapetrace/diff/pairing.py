@@ -9,13 +9,14 @@ taken apart: what is in it is paired as if it stood there itself.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Hashable, Iterator, Sequence, Set
 
 import msgspec
 
 from ..passes.nesting import siblings
 from ..schema import Call, Trace
 from .alignment import align
+from .blocks import are_exchanged, contents, told
 from .items import INDEX, Item, Place, Side
 from .likeness import Key, does_the_same, is_later, score, stand_apart
 from .matching import Match, Pairs, displaced, merged, named, names_once, nicknamed
@@ -47,7 +48,11 @@ class Pairing:
         while todo:
             match, a, path_a, b, path_b = todo.pop()
             ours, theirs = staged(self.before.items(a, path_a)), staged(self.after.items(b, path_b))
-            if a >= 0 and self.before.forms[a] == self.after.forms[b]:
+            if (
+                a >= 0
+                and self.before.forms[a] == self.after.forms[b]
+                and not are_exchanged(self.before, ours, self.after, theirs)
+            ):
                 match.inside = [Match(one, other) for one, other in zip(ours, theirs, strict=True)]
             else:
                 within = self.before.calls[a] if a >= 0 else None, self.after.calls[b] if b >= 0 else None
@@ -98,8 +103,10 @@ class Pairing:
     def found(self, ours: list[Item], theirs: list[Item]) -> tuple[Pairs, Pairs]:
         once = names_once(ours) & names_once(theirs), roles_once(ours) & roles_once(theirs)
         beside = standing(ours), standing(theirs)
-        left = [self.number(item, self.before, once, beside[1]) for item in ours]
-        right = [self.number(item, self.after, once, beside[0]) for item in theirs]
+        blocks = contents(ours, self.before), contents(theirs, self.after)
+        count = Counter(blocks[0].values()), Counter(blocks[1].values())
+        left = [self.number(item, self.before, once, beside[1], told(item, blocks[0], *count)) for item in ours]
+        right = [self.number(item, self.after, once, beside[0], told(item, blocks[1], *count[::-1])) for item in theirs]
         pairs = align(left, right, self.score)
         pairs = sorted([*pairs, *self.alone(ours, theirs, pairs, once)])
         return pairs, displaced(ours, theirs, pairs, self.axes)
@@ -143,10 +150,11 @@ class Pairing:
 
     # Keys
 
-    def number(self, item: Item, side: Side, once: Once, beside: Set[str]) -> int:
+    def number(self, item: Item, side: Side, once: Once, beside: Set[str], content: tuple[Hashable, bool]) -> int:
         """
         once     the names and roles that are there once, on both sides
         beside   the roles that stand beside the scopes of the other side
+        content  see `told`
         """
         names, roles = once
         index, part, place = item.place
@@ -179,6 +187,7 @@ class Pairing:
             modules,
             item.nick,
             self.axes(item),
+            *content,
             is_source(item),
         )
         number = self.numbers.setdefault(key, len(self.numbers))
