@@ -166,15 +166,9 @@ class Side:
         return frozenset(self.word(self.calls[index], call) for call in inside if call.kind == "module")
 
     def content(self, index: int) -> Hashable:
-        """Of what is inside of a call the sizes, of tensors and of the parameters that they are made with."""
+        """The sizes of all that is made inside of a call, and of what it gives."""
         inside = self.calls[index : self.stops[index]]
-        return tuple(
-            tensor.shape
-            for call in inside
-            for tensors in (call.inputs, call.outputs)
-            for tensor in tensors.values()
-            if tensors is call.outputs or tensor.name is not None
-        )
+        return tuple([tensor.shape for call in inside for tensor in call.outputs.values()])
 
     def items(self, index: int, path: str) -> list[Item]:
         """What is inside of a call that runs in the module at `path`; of all the trace, for -1."""
