@@ -19,7 +19,7 @@ from . import errors, files
 from .errors import FileError
 from .schema import Call, Trace
 
-__all__ = ["accept", "comparable", "differences", "kept"]
+__all__ = ["accept", "comparable", "differences", "kept", "kind_of"]
 
 HEADER = re.compile(rb'^\{"shapetrace":([0-9]+)', re.MULTILINE)
 

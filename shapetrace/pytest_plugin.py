@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 
 from .errors import FileError
-from .files import BEGIN, encode, shown, write
+from .files import encode, load, shown, write
 from .schema import Trace
 
 __all__ = ["Golden", "golden"]
@@ -221,20 +221,34 @@ class Run:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         lines = [f"{self.here(self.folder / f'{name}.jsonl')}: written" for name in sorted(self.seen.written)]
         if self.seen.used and self.seen.is_all and is_whole(self.config):
-            orphans = (path for path in self.traces() if path.stem not in self.seen.used)
-            lines += (f"{self.here(path)}: no test has used it; remove it if nothing else does" for path in orphans)
+            lines += (f"{self.here(path)}: {UNUSED[0]}{how}; {UNUSED[1]}" for path, how in self.orphans())
         if lines:
             terminalreporter.section("golden traces")
             for line in lines:
                 terminalreporter.line(line)
 
-    def traces(self) -> Iterator[Path]:
-        """The files in the folder that are traces, or were."""
-        for path in sorted(self.folder.glob("*.jsonl")):
-            with suppress(OSError), open(path, "rb") as file:
-                if file.read(len(BEGIN)) == BEGIN:
-                    yield path
+    def orphans(self) -> Iterator[tuple[Path, str]]:
+        """The files in the folder, and in those inside of it, that no test has used, and what is wrong with them. What
+        is no trace, and was none, is somebody's."""
+        from .golden import kind_of
 
+        for path in sorted(self.folder.rglob("*.jsonl")):
+            if path.relative_to(self.folder).with_suffix("").as_posix() in self.seen.used or not path.is_file():
+                continue
+            if (kind := kind_of(path)) != "foreign":
+                yield path, wrong(path) if kind == "ours" else ", and it cannot be read"
+
+
+def wrong(path: Path) -> str:
+    if not path.stat().st_size:
+        return ", and it is empty"
+    with suppress(FileError):
+        load(path)
+        return ""
+    return ", and it is damaged"
+
+
+UNUSED = "no test has used it", "remove it if nothing else does"
 
 RUN = pytest.StashKey[Run]()
 

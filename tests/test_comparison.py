@@ -217,3 +217,16 @@ sys.exit(main(["diff", *sys.argv[1:]]))
     ]
     assert [each.returncode for each in done] == [0, 1, 1]
     assert done[2].stderr.endswith("ImportError: torch is imported\n")  # the test can fail
+
+
+def test_options_of_what_is_run_are_refused_where_both_sides_are_files(run: Run) -> None:
+    status, out, err = run(GPT, POSTLN, "--B", "3", "--seed", "1")
+    assert (status, out) == (2, "")
+    assert "--B, --seed are of what is run, and both sides are files." in " ".join(err.split())
+
+
+def test_files_of_one_target_are_told_apart_by_their_names(run: Run) -> None:
+    for name in ("old", "new"):
+        Path(f"{name}.jsonl").write_bytes(Path(GPT).read_bytes())
+    _, out, _ = run("old.jsonl", "new.jsonl")
+    assert [line.partition("  ")[0] for line in out.splitlines()[:2]] == ["--- old.jsonl (gpt)", "+++ new.jsonl (gpt)"]

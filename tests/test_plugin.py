@@ -428,6 +428,22 @@ def test_a_file_that_no_test_has_used_is_reported_and_left(orphaned: Run) -> Non
     assert traces() == ["data.jsonl", "mlp.jsonl", "old.jsonl"]
 
 
+def test_a_file_that_no_test_has_used_is_reported_with_what_is_wrong_with_it(orphaned: Run) -> None:
+    old = Path("traces/old.jsonl").read_bytes()
+    write("traces/empty.jsonl", "")
+    Path("traces/cut.jsonl").write_bytes(old[:-9])
+    Path("traces/more").mkdir()
+    Path("traces/more/mlp.jsonl").write_bytes(old)
+    assert orphaned() == passed(
+        "traces/cut.jsonl: no test has used it, and it is damaged; remove it if nothing else does",
+        "traces/empty.jsonl: no test has used it, and it is empty; remove it if nothing else does",
+        "traces/more/mlp.jsonl: no test has used it; remove it if nothing else does",
+        ORPHAN,
+        dot="...",
+        end="3 passed",
+    )
+
+
 @pytest.mark.parametrize(
     "words", ["test_net.py", "test_net.py::test_mlp", "-k mlp", "--deselect test_net.py::test_other", "--ignore net.py"]
 )

@@ -80,7 +80,8 @@ class ValuesDiff(msgspec.Struct, frozen=True):
     weights         what was done with the weights, in words
     inputs          what was done with the inputs, in words
     diverging       all tensors that diverge, in the order of before
-    within          tensors that differ and of which only what is the same is made: they are not where the models part
+    within          tensors that differ and of which only what is the same, to rounding, is made: they are not where the
+                    models part
     same            how many correspond and are the same
     uncompared      how many correspond and cannot be compared: steps of other shapes, numbers against booleans
     alone           what stands on one side only between the first that diverges and the last same one before it

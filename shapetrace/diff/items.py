@@ -16,6 +16,7 @@ import msgspec
 from ..passes.nesting import ends, siblings, within
 from ..passes.roles.functions import LINEARS, LOOKUPS, NORMS, PRODUCTS, short_name
 from ..schema import Call, TensorMeta, Trace, part
+from .stages import made_inside
 
 __all__ = ["INDEX", "NONE", "Around", "Item", "Part", "Place", "Side"]
 
@@ -95,8 +96,8 @@ class Side:
 
     def __init__(self, trace: Trace, known: dict[object, int]) -> None:
         self.trace = trace
-        self.calls = trace.calls
         self.stops = ends(trace.calls)
+        self.calls = made_inside(trace.calls, self.stops)
         count = len(self.calls)
         self.structures, self.forms = [0] * count, [0] * count
         self.holds: list[frozenset[str]] = [NO_ROLES] * count
@@ -163,6 +164,11 @@ class Side:
         """What the modules right inside of a call are called there, without their indices."""
         inside = (self.calls[child] for child in siblings(self.stops, index + 1, self.stops[index]))
         return frozenset(self.word(self.calls[index], call) for call in inside if call.kind == "module")
+
+    def content(self, index: int) -> Hashable:
+        """The sizes of all that is made inside of a call, and of what it gives."""
+        inside = self.calls[index : self.stops[index]]
+        return tuple([tensor.shape for call in inside for tensor in call.outputs.values()])
 
     def items(self, index: int, path: str) -> list[Item]:
         """What is inside of a call that runs in the module at `path`; of all the trace, for -1."""

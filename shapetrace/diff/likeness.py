@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 from ..schema import Call
 from .items import NONE, Around, Item
 
-__all__ = ["Key", "abbreviates", "does_the_same", "is_later", "score", "stand_apart", "starts", "words"]
+__all__ = ["Key", "agree", "does_the_same", "is_later", "score", "stand_apart"]
 
 
 class Key(NamedTuple):
@@ -40,6 +39,14 @@ class Key(NamedTuple):
     modules: frozenset[str] = frozenset()
     """Of a scope what the modules right inside of it are called there."""
     nick: str = ""
+    axes: tuple[str | int, ...] = ()
+    """Of a step that aims at something; "?" for what the other side does not tell anywhere."""
+    content: Hashable = None
+    """Of a block of a list, where both sides have blocks that are equal up to their sizes: these."""
+    is_told: bool = False
+    """Whether each of that content has one on the other side."""
+    is_source: bool = False
+    """Whether it is a function that makes something of nothing."""
 
 
 def score(one: Key, other: Key) -> int:
@@ -48,7 +55,9 @@ def score(one: Key, other: Key) -> int:
         return 0
     if (one.is_bound or other.is_bound) and (one.word, one.cls) != (other.word, other.cls):
         return 0
-    if one.nick != other.nick:
+    if one.nick != other.nick or (one.content != other.content and (one.is_told or other.is_told)):
+        return 0
+    if one.is_source and other.is_source and are_others(one.axes, other.axes) and not shared(one.axes, other.axes):
         return 0
     word = one.kind != "function" and other.kind != "function" and (one.word == other.word or one.nick != "")
     role = 16 if one.role and one.role == other.role else 8 if alike(one.role, other.role) else 0
@@ -71,8 +80,10 @@ def score(one: Key, other: Key) -> int:
         return 0
     if wraps(one, other) or wraps(other, one):
         return 0
+    form = one.kind == other.kind == "function" and aim and agree(one.axes, other.axes)
     if one.kind == other.kind:
         counts = word or role or variable or cls or overlap or (aim and one.kind == "module")
+        counts = counts or (form and one.origin == other.origin != NONE)
     elif "function" in (one.kind, other.kind):
         cls = does_the_same(one.cls, other.cls)
         counts = "scope" not in (one.kind, other.kind) and (role or variable or cls or (aim and bool(one.layer)))
@@ -85,9 +96,37 @@ def score(one: Key, other: Key) -> int:
     named = (3 if cls else 1) if word and one.is_indexed else 6 * word
     same_key = one.kind == other.kind == "function" and one.word == other.word
     origin = bool(one.origin) and one.origin == other.origin
-    fit = named + role + 6 * variable + 2 * cls + 3 * overlap + 4 * aim + origin
+    fit = (
+        named
+        + role
+        + 6 * variable
+        + 2 * cls
+        + 3 * overlap
+        + 4 * aim
+        + origin
+        + 3 * form
+        + (one.content is not None and one.content == other.content)
+    )
     fit += (one.structure == other.structure) + same_key
     return max(fit - 2 * conflict - 2 * apart, 1)
+
+
+def agree(one: Sequence[str | int], other: Sequence[str | int]) -> bool:
+    """Whether two tensors have the same axes in the same places, two letters at least, if there are as many; some may
+    not be told."""
+    is_enough = shared(one, other) >= min(2, max(len(one), 1))
+    return len(one) == len(other) and is_enough and not are_others(one, other)
+
+
+def shared(one: Sequence[str | int], other: Sequence[str | int]) -> int:
+    """How many letters they have in the same places."""
+    return sum(a == b and isinstance(a, str) for a, b in zip(one, other, strict=False))
+
+
+def are_others(one: Sequence[str | int], other: Sequence[str | int]) -> bool:
+    """Whether they have other letters in one place, or none where both sides tell one elsewhere."""
+    pairs = [{a, b} for a, b in zip(one, other, strict=False) if a != b]
+    return any(any(isinstance(axis, str) and axis != "?" for axis in pair) for pair in pairs)
 
 
 def stand_apart(one: Key | Item, other: Key | Item, *, is_named: bool = False, are_layers: bool = False) -> bool:
@@ -123,28 +162,6 @@ def does_the_same(cls: str, name: str) -> bool:
 
 
 SHORTEST = 4
-
-
-def abbreviates(one: str, other: str) -> bool:
-    """Whether all words of one name are, or begin, words of the other, or the other way round: "up", "up_proj"."""
-    ours, theirs = words(one), words(other)
-    return is_in(ours, theirs) or is_in(theirs, ours)
-
-
-def words(name: str) -> list[str]:
-    return [word.lower() for word in WORD.findall(name)]
-
-
-WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-
-
-def is_in(ours: Sequence[str], theirs: Sequence[str]) -> bool:
-    return bool(ours) and all(any(starts(word, its) for its in theirs) for word in ours)
-
-
-def starts(word: str, other: str) -> bool:
-    """Whether one begins with the other. Of numbers that says nothing."""
-    return not (word.isdigit() or other.isdigit()) and (word.startswith(other) or other.startswith(word))
 
 
 def alike(one: str, other: str) -> bool:

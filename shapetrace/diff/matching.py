@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from .items import INDEX, Item
-from .likeness import abbreviates, stand_apart
+from .likeness import agree, stand_apart
+from .names import is_short_for, told_apart, words
 
 __all__ = ["Match", "Pairs", "displaced", "merged", "named", "names_once", "nicknamed"]
 
@@ -29,16 +30,49 @@ class Match(msgspec.Struct):
     order: tuple[str, str] | None = None
 
 
-def displaced(ours: list[Item], theirs: list[Item], pairs: Pairs) -> Pairs:
-    """Of what is in no pair the pairs of what stands elsewhere in the order of the other side."""
+Axes = tuple[str | int, ...]
+
+
+def displaced(ours: list[Item], theirs: list[Item], pairs: Pairs, axes: Callable[[Item], Axes]) -> Pairs:
+    """Of what is in no pair the pairs of what stands elsewhere in the order of the other side.
+
+    axes   of a step, as they are compared
+    """
     rest, others = unpaired(len(ours), [a for a, _ in pairs]), unpaired(len(theirs), [b for _, b in pairs])
     moved: Pairs = []
-    ways = (by_structure, False), (named, False), (by_nick, True), (by_role, True), (by_aim, True), (by_class, True)
+    ways = (
+        (by_structure, False),
+        (named, False),
+        (by_nick, True),
+        (by_variable, True),
+        (by_role, True),
+        (by_aim, True),
+        (by_class, True),
+    )
     for name, is_unique in ways:
         found = same(name, is_unique, [(a, ours[a]) for a in rest], [(b, theirs[b]) for b in others])
         moved += found
         rest, others = rest - {a for a, _ in found}, others - {b for _, b in found}
-    return sorted(moved)
+    return sorted([*moved, *by_form([(a, ours[a]) for a in rest], [(b, theirs[b]) for b in others], axes)])
+
+
+def by_form(
+    ours: Sequence[tuple[int, Item]], theirs: Sequence[tuple[int, Item]], axes: Callable[[Item], Axes]
+) -> Pairs:
+    """Steps that stand between the same and have the same axes, as no others of what is left."""
+    left: dict[object, list[tuple[int, Axes]]] = {}
+    right: dict[object, list[tuple[int, Axes]]] = {}
+    for found, items in ((left, ours), (right, theirs)):
+        for place, item in items:
+            if item.call.kind == "function" and item.tensor is not None and item.origin and item.aim:
+                found.setdefault((item.origin, item.aim), []).append((place, axes(item)))
+    pairs: Pairs = []
+    for around, steps in left.items():
+        few = max(len(steps), len(right.get(around, ()))) <= MOST_LAYERS
+        fit = [(a, b) for a, one in steps for b, other in right.get(around, ()) if agree(one, other)] if few else []
+        count = Counter(a for a, _ in fit), Counter(b for _, b in fit)
+        pairs += [(a, b) for a, b in fit if count[0][a] == count[1][b] == 1]
+    return pairs
 
 
 def unpaired(count: int, taken: list[int]) -> set[int]:
@@ -62,7 +96,7 @@ def names_once(items: Sequence[Item]) -> set[object]:
 
 
 MOST_LAYERS = 32
-"""Of more in one place no names are compared."""
+"""More than so many in one place are not compared, each with each."""
 
 
 def nicknamed(ours: list[Item], theirs: list[Item], layer: Callable[[int, int], str]) -> tuple[list[Item], list[Item]]:
@@ -72,20 +106,18 @@ def nicknamed(ours: list[Item], theirs: list[Item], layer: Callable[[int, int], 
     layer   of a side, 0 or 1, and a call: see `Side.layer`
     """
     names = [{item.name for item in items} for items in (ours, theirs)]
-    left, right = (
-        [at for at, item in enumerate(items) if is_layer(item) and item.name not in names[1 - side]]
-        for side, items in enumerate((ours, theirs))
-    )
-    if not left or not right or max(len(left), len(right)) > MOST_LAYERS:
-        return ours, theirs
-    fit = [
-        (a, b)
-        for a in left
-        for b in right
-        if layer(0, ours[a].place.at) == layer(1, theirs[b].place.at) != ""
-        and abbreviates(ours[a].name, theirs[b].name)
-        and not stand_apart(ours[a], theirs[b], are_layers=True)
-    ]
+    kinds: tuple[dict[str, list[int]], dict[str, list[int]]] = ({}, {})
+    for side, items in enumerate((ours, theirs)):
+        for at, item in enumerate(items):
+            if is_layer(item) and item.name not in names[1 - side] and (kind := layer(side, item.place.at)):
+                kinds[side].setdefault(kind, []).append(at)
+    fit: Pairs = []
+    for kind, left in kinds[0].items():
+        right = kinds[1].get(kind, [])
+        if right and max(len(left), len(right)) <= MOST_LAYERS:
+            told, its = told_of(ours, left), told_of(theirs, right)
+            same = ((a, b) for a in left for b in right if is_short_for(told[a], its[b]))
+            fit += [(a, b) for a, b in same if not stand_apart(ours[a], theirs[b], are_layers=True)]
     count = Counter(a for a, _ in fit), Counter(b for _, b in fit)
     both = [(a, b) for a, b in fit if count[0][a] == count[1][b] == 1]
     if both:
@@ -95,6 +127,11 @@ def nicknamed(ours: list[Item], theirs: list[Item], layer: Callable[[int, int], 
         ours[a] = msgspec.structs.replace(ours[a], nick=nick)
         theirs[b] = msgspec.structs.replace(theirs[b], nick=nick)
     return ours, theirs
+
+
+def told_of(items: Sequence[Item], places: Sequence[int]) -> dict[int, frozenset[str]]:
+    """The words that tell each from the others."""
+    return dict(zip(places, told_apart([words(items[at].name) for at in places]), strict=True))
 
 
 def is_layer(item: Item) -> bool:
@@ -110,6 +147,11 @@ def by_structure(item: Item) -> object:
 
 def by_nick(item: Item) -> object:
     return item.nick or None
+
+
+def by_variable(item: Item) -> object:
+    is_known = item.call.kind == "function" and item.name and item.aim and not item.is_shell
+    return (item.name, item.aim) if is_known else None
 
 
 def by_role(item: Item) -> object:

@@ -9,13 +9,14 @@ taken apart: what is in it is paired as if it stood there itself.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Hashable, Iterator, Sequence, Set
 
 import msgspec
 
 from ..passes.nesting import siblings
 from ..schema import Call, Trace
 from .alignment import align
+from .blocks import are_exchanged, contents, told
 from .items import INDEX, Item, Place, Side
 from .likeness import Key, does_the_same, is_later, score, stand_apart
 from .matching import Match, Pairs, displaced, merged, named, names_once, nicknamed
@@ -34,6 +35,7 @@ class Pairing:
     def __init__(self, before: Trace, after: Trace) -> None:
         known: dict[object, int] = {}
         self.before, self.after = Side(before, known), Side(after, known)
+        self.told = letters(before) & letters(after)
         self.numbers: dict[Key, int] = {}
         self.keys: list[Key] = []
         self.scores: list[dict[int, int]] = []
@@ -46,7 +48,11 @@ class Pairing:
         while todo:
             match, a, path_a, b, path_b = todo.pop()
             ours, theirs = staged(self.before.items(a, path_a)), staged(self.after.items(b, path_b))
-            if a >= 0 and self.before.forms[a] == self.after.forms[b]:
+            if (
+                a >= 0
+                and self.before.forms[a] == self.after.forms[b]
+                and not are_exchanged(self.before, ours, self.after, theirs)
+            ):
                 match.inside = [Match(one, other) for one, other in zip(ours, theirs, strict=True)]
             else:
                 within = self.before.calls[a] if a >= 0 else None, self.after.calls[b] if b >= 0 else None
@@ -97,11 +103,13 @@ class Pairing:
     def found(self, ours: list[Item], theirs: list[Item]) -> tuple[Pairs, Pairs]:
         once = names_once(ours) & names_once(theirs), roles_once(ours) & roles_once(theirs)
         beside = standing(ours), standing(theirs)
-        left = [self.number(item, self.before, once, beside[1]) for item in ours]
-        right = [self.number(item, self.after, once, beside[0]) for item in theirs]
+        blocks = contents(ours, self.before), contents(theirs, self.after)
+        count = Counter(blocks[0].values()), Counter(blocks[1].values())
+        left = [self.number(item, self.before, once, beside[1], told(item, blocks[0], *count)) for item in ours]
+        right = [self.number(item, self.after, once, beside[0], told(item, blocks[1], *count[::-1])) for item in theirs]
         pairs = align(left, right, self.score)
         pairs = sorted([*pairs, *self.alone(ours, theirs, pairs, once)])
-        return pairs, displaced(ours, theirs, pairs)
+        return pairs, displaced(ours, theirs, pairs, self.axes)
 
     def alone(self, ours: list[Item], theirs: list[Item], pairs: Pairs, once: Once) -> Iterator[tuple[int, int]]:
         """Steps of other names and classes that are the only ones of their kind between what corresponds.
@@ -142,10 +150,11 @@ class Pairing:
 
     # Keys
 
-    def number(self, item: Item, side: Side, once: Once, beside: Set[str]) -> int:
+    def number(self, item: Item, side: Side, once: Once, beside: Set[str], content: tuple[Hashable, bool]) -> int:
         """
         once     the names and roles that are there once, on both sides
         beside   the roles that stand beside the scopes of the other side
+        content  see `told`
         """
         names, roles = once
         index, part, place = item.place
@@ -177,6 +186,9 @@ class Pairing:
             any("*" in name for name in modules),
             modules,
             item.nick,
+            self.axes(item),
+            *content,
+            is_source(item),
         )
         number = self.numbers.setdefault(key, len(self.numbers))
         if number == len(self.keys):
@@ -184,11 +196,27 @@ class Pairing:
             self.scores.append({})
         return number
 
+    def axes(self, item: Item) -> tuple[str | int, ...]:
+        if item.tensor is None or not item.tensor.axes or not (item.aim or is_source(item)):
+            return ()
+        return tuple(axis if isinstance(axis, int) or axis in self.told else "?" for axis in item.tensor.axes)
+
     def score(self, one: int, other: int) -> int:
         found = self.scores[one].get(other)
         if found is None:
             found = self.scores[one][other] = self.scores[other][one] = score(self.keys[one], self.keys[other])
         return found
+
+
+def is_source(item: Item) -> bool:
+    """Whether it is a function that makes something of nothing."""
+    return item.call.kind == "function" and not item.call.inputs
+
+
+def letters(trace: Trace) -> set[str]:
+    """All axes that a trace tells."""
+    every = {tensor.axes for call in trace.calls for tensor in call.outputs.values() if tensor.axes}
+    return {axis for axes in every for axis in axes if isinstance(axis, str)}
 
 
 def roles_once(items: Sequence[Item]) -> set[str]:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import msgspec
 
+from ..passes.nesting import siblings
 from ..passes.roles.functions import SOFTMAX, short_name
-from .items import Item
+from ..schema import Call
 
-__all__ = ["PASSING", "staged"]
+if TYPE_CHECKING:
+    from .items import Item
+
+__all__ = ["PASSING", "made_inside", "staged"]
 
 
 def staged(items: list[Item]) -> list[Item]:
@@ -16,6 +23,36 @@ def staged(items: list[Item]) -> list[Item]:
 
 PASSING = frozenset("Dropout Identity dropout type to float contiguous".split())
 """What mostly gives what it was given: where it does, its role is of what made that."""
+
+
+def made_inside(calls: Sequence[Call], stops: Sequence[int]) -> list[Call]:
+    """The calls with the roles of what blocks give on the steps right inside that made it: one model assigns the sum
+    that it returns, another does not, `return x + f(x)`. What counts as one step keeps its role."""
+    found = list(calls)
+    for at, call in enumerate(calls):
+        given = {key: tensor for key, tensor in call.outputs.items() if tensor.role and tensor.number is not None}
+        if call.kind != "module" or not given:
+            continue
+        inside = list(siblings(stops, at + 1, stops[at]))
+        if len(given) < 2 and all(calls[child].kind != "module" for child in inside):
+            continue
+        for key, tensor in given.items():
+            places = [
+                (child, of)
+                for child in inside
+                for of, its in calls[child].outputs.items()
+                if its.number == tensor.number
+            ]
+            if places and calls[places[0][0]].kind == "function":
+                child, of = places[0]
+                found[child] = bearing(found[child], of, found[child].outputs[of].role or tensor.role)
+                found[at] = bearing(found[at], key, None)
+    return found
+
+
+def bearing(call: Call, key: str, role: str | None) -> Call:
+    tensor = msgspec.structs.replace(call.outputs[key], role=role)
+    return msgspec.structs.replace(call, outputs={**call.outputs, key: tensor})
 
 
 def handed_back(items: list[Item]) -> list[Item]:

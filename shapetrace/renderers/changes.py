@@ -78,7 +78,7 @@ def head(diff: Diff, width: int) -> Iterator[Text]:
     sign = f"{'~' if diff else ''}{' ' * INDENT}"[:INDENT]
     for each in diff.sizes:
         style = "yellow" if each.shapes else "dim"
-        what = f"{sign}{escape(each.letter)} {shown(each.before)} → {shown(each.after)}"
+        what = f"{sign}{escape(each.letter)} {both_told(each.before, each.after)}"
         yield Text.assemble((what, style), f": explains {plural(each.shapes, 'shape')}" if each.shapes else "")
     if diff.unnamed:
         one, other = diff.unnamed[0]
@@ -88,6 +88,13 @@ def head(diff: Diff, width: int) -> Iterator[Text]:
         yield from (Text(f"{sign}{words}", "yellow") for words in wrap(said, width - INDENT))
     if not is_one:
         yield Text(f"{sign}{there}", "yellow" if diff else "dim")
+
+
+def both_told(before: int | None, after: int | None) -> str:
+    """The sizes of a letter; on one side there may be no axis that is called by it."""
+    if before is None or after is None:
+        return f"{after}, only after" if before is None else f"{before}, only before"
+    return f"{before} → {after}"
 
 
 def both_known(one: str, other: str) -> str:

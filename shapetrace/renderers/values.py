@@ -54,14 +54,14 @@ def body(found: ValuesDiff, style: Style) -> Iterator[Text]:
         yield from rows(later if style.all else chosen(later), style.columns)
     if found.copied and style.all:
         yield Text("    weights")
-        yield from (Text(cut([(f"      {went(each)}", "")], style.columns)[0][0]) for each in found.copied)
-    if found.within and style.all:
+        yield from (Text(cut([(f"      {escape(went(each))}", "")], style.columns)[0][0]) for each in found.copied)
+    if found.within and (style.all or first is None):
         yield Text("    without effect")
-        yield from rows(found.within, style.columns)
+        yield from rows(found.within if style.all else chosen(found.within), style.columns)
 
 
 def chosen(later: tuple[Divergence, ...]) -> list[Divergence]:
-    """Of those after the first: what has a role first of all, in their order, and the last, which is the result."""
+    """Of many: what has a role first of all, in their order, and the last, which is the result."""
     likely = [each for each in later if each.before.role or each.before.call.kind == "module"] or list(later)
     return likely if len(likely) <= MOST else [*likely[: MOST - 1], likely[-1]]
 

@@ -50,8 +50,9 @@ def compare_values(
     The second is given them by the same names, or else in the same places. Copies run; neither model changes.
 
     weights      "own": each has its own; "copy": a copy of the second gets the weights of the first, by name and shape,
-                 or else by what both make with them, and what is left by the order of equal shapes. Or a function of
-                 your own, which is given copies of both models and puts the weights of the first into the second
+                 or else by what both make with them, unless names say otherwise, and what is left by
+                 the order of equal shapes. Or a function of your own, which is given copies of both
+                 models and puts the weights of the first into the second
     rtol, atol   tolerances; those of `torch.testing` for the dtype if None
     seed         of torch's random numbers, for each run
     """

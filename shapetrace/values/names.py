@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ..diff.likeness import starts, words
+from ..diff.names import starts, told_apart, words
 from .parameters import Rows
 
 __all__ = ["Order", "Step", "by_name"]
@@ -120,19 +120,6 @@ def said(group: Sequence[Member], orders: tuple[Order, Order]) -> dict[int, int]
     if len(rest) > 1 and not set(rest) & set(to.values()):
         to |= counted([group[at] for at in rest], [[each[at] for at in rest] for each in told], rest, orders)
     return to if set(to) == set(to.values()) else {at: at for at, there in to.items() if at == there}
-
-
-def told_apart(names: Sequence[Sequence[str]]) -> list[frozenset[str]]:
-    """Of each the words that not all have; of wq, wk and wv the letters."""
-    shared = frozenset.intersection(*map(frozenset, names))
-    own = [frozenset(each) - shared for each in names]
-    if all(len(each) == 1 for each in own):
-        alone = [next(iter(each)) for each in own]
-        sizes = {len(word) for word in alone}
-        varied = [at for at, letters in enumerate(zip(*alone, strict=False)) if len(set(letters)) > 1]
-        if len(sizes) == len(varied) == 1:
-            return [frozenset({word[varied[0]]}) for word in alone]
-    return own
 
 
 def alike(one: frozenset[str], other: frozenset[str]) -> bool:

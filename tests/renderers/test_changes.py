@@ -64,7 +64,7 @@ def test_as_many_heads_for_keys_as_for_queries_against_fewer() -> None:
 ~   C 8 → 16: explains 20 shapes
 ~   H 2 → 4: explains 20 shapes
 ~   F 32 → 64: explains 4 shapes
-~   G none → 2
+~   G 2, only after
     …
     blocks.0  Block · pre-LN block  and blocks.1
       …

@@ -215,3 +215,8 @@ def test_what_cannot_be_run_is_refused(run: Run, words: list[str], said: str) ->
 def test_options_that_do_not_go_together_are_refused(run: Run, words: list[str], said: str) -> None:
     status, out, err = run("gpt", "gpt", *words)
     assert (status, out, err.splitlines()[0]) == (2, "", f"shapetrace: Invalid value: {said}")
+
+
+def test_all_shows_which_weight_went_where(run: Run) -> None:
+    _, out, _ = run("nets.py:old", "nets.py:new", "--values", "--weights", "copy", "--all")
+    assert out.splitlines()[-3:] == ["    weights", "      linear.weight", "3 same"]

@@ -89,6 +89,7 @@ def test_steps_that_differ_and_come_to_the_same_are_no_divergence() -> None:
     assert not found
     assert [(each.before.name, each.after.name) for each in found.within] == [("wide", "wide")]
     assert text(found).splitlines()[-1] == "1 differ without effect beyond the tolerance · 2 same"
+    assert text(found).splitlines()[-3] == "    without effect"
 
 
 class Heads(nn.Module):

@@ -123,3 +123,22 @@ def test_of_two_weights_and_a_tied_one_that_which_goes_nowhere_is_named() -> Non
     found = compare_values(Tokens("tokens", is_tied=False), Tokens("embed", is_tied=True), IDS, weights="copy")
     assert found
     assert found.weights == "3 copied, 1 by what is made with them, 1 of before went nowhere: head.weight"
+
+
+class Pair(nn.Module):
+    """Two embeddings and a head of as many weights, or of one."""
+
+    def __init__(self, *, is_tied: bool) -> None:
+        super().__init__()
+        self.shared = nn.Embedding(7, C)
+        self.source, self.target, self.out = (None if is_tied else nn.Embedding(7, C) for _ in range(3))
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        read, written, out = (each or self.shared for each in (self.source, self.target, self.out))
+        return fn.linear(fn.silu(read(source)).mean(1, keepdim=True) + written(target), out.weight)
+
+
+def test_a_weight_that_encoder_decoder_and_head_share_goes_to_all_three() -> None:
+    port = Pair(is_tied=False)
+    del port.shared
+    assert not compare_values(Pair(is_tied=True), port, IDS, IDS, weights="copy")
