@@ -16,6 +16,7 @@ from itertools import permutations
 from ..letters import MODEL_AXES, is_unknown, names_in
 from ..schema import TensorMeta, Trace
 from .nesting import forward_of
+from .pictures import rows_of_images
 
 __all__ = ["settled"]
 
@@ -34,8 +35,6 @@ RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
 
 CONVOLUTIONS = {"conv1d": 3, "conv2d": 4, "conv3d": 5}
 """Of each the rank of what it is given, if that has a batch."""
-
-RANK_OF_KEYS = 4
 
 LOOKUPS = frozenset({"embedding", "embedding_bag", "one_hot"})
 
@@ -60,6 +59,8 @@ def settled(trace: Trace, axes: AxesOf, declared: Mapping[str, int]) -> dict[str
     if len(left) == 1 and "B" not in found.values() and left[0] not in attended and is_first(trace, axes, left[0]):
         found[left[0]] = "B"
     found = {letter: name for letter, name in found.items() if name not in trace.sizes}
+    rows = rows_of_images({axes(*at) for at in given(trace)}, (axes(*at) for at in tensors(trace)))
+    found = {letter: name for letter, name in found.items() if letter not in rows}
     return found | of_sizes(trace, axes, found, declared)
 
 
@@ -155,7 +156,7 @@ def of_step(trace: Trace, axes: AxesOf, weights: list[Axes]) -> dict[str, str]:
     keys = {each[-1] for each in weights if len(each) > 1 and each[-2] == 1}
     shown = [axes(*place) for place in given(trace)]
     for letter in filter(is_unknown, trace.sizes):
-        if f"{letter}+1" in keys and all(len(each) == RANK_OF_KEYS for each in shown if letter in each):
+        if f"{letter}+1" in keys and all(len(each) == 4 for each in shown if letter in each):
             return {letter: "P"}
     return {}
 

@@ -346,6 +346,27 @@ def test_what_the_forward_did_says_which_lengths_belong_together_and_nothing_is_
     assert Counted.ran == 3
 
 
+class Pieces(nn.Module):
+    """Of a picture; of four by four there are as many as it has rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Linear(4, 8)
+
+    def forward(self, image: Tensor) -> Tensor:
+        B, _, rows, columns = image.shape
+        pieces = image.view(B, rows // 2, 2, columns // 2, 2).transpose(2, 3).flatten(3).flatten(1, 2)
+        x = cast(Tensor, self.embed(pieces))
+        return (x @ x.mT).softmax(-1) @ x
+
+
+@pytest.mark.parametrize("rows", [4, 6])
+def test_rows_of_a_picture_are_no_length_if_there_are_as_many_pieces_by_chance(rows: int) -> None:
+    trace = shapetrace.trace(Pieces(), torch.zeros(2, 1, rows, rows))
+    assert trace.calls[0].inputs["image"].axes == ("B", 1, rows, rows)
+    assert trace.roles("weights")[0].axes == ("B", (rows // 2) ** 2, (rows // 2) ** 2)
+
+
 class Cached(nn.Module):
     """Attends to a past, which it is given as two tensors, or in an object that shows none."""
 
