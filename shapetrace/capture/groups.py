@@ -15,7 +15,7 @@ from ..passes.bonds import Bonds
 from ..passes.meeting import Meeting
 from .given import Held
 
-__all__ = ["NONE", "Dim", "Groups", "Ties", "divided", "guesses", "next_letter", "splits", "ties"]
+__all__ = ["NONE", "Dim", "Groups", "Ties", "divided", "guesses", "has_cache", "next_letter", "splits", "ties"]
 
 Dim = tuple[int, int]
 """The number of a tensor among those given, and of one of its dims."""
@@ -95,13 +95,18 @@ def guesses(held: Sequence[Held], ties: Ties = NONE) -> Iterator[Groups]:
     for multiple in multiples(held, lengths):
         seen.append({letter: [*its, multiple] if its == lengths else its for letter, its in groups.items()})
     seen.append(grouped(held, first, place_and_size))
-    for index, groups in enumerate(seen):
-        if groups and groups not in seen[:index] and is_likely(groups, ties):
+    found = list(filter(None, (free_of(groups, held, ties) for groups in seen)))
+    for index, groups in enumerate(found):
+        if groups not in found[:index] and not any(map(ties.are_cut, groups.values())):
             yield groups
 
 
-def is_likely(groups: Groups, ties: Ties) -> bool:
-    return not any(ties.are_cut(dims) or any(map(ties.is_fixed, dims)) for dims in groups.values())
+def free_of(groups: Groups, held: Sequence[Held], ties: Ties) -> Groups:
+    """Without what is as long as a weight; none at all for images, whose rows do not change without their columns."""
+    free = {letter: [dim for dim in dims if not ties.is_fixed(dim)] for letter, dims in groups.items()}
+    gone = [dim for dims in groups.values() for dim in dims if ties.is_fixed(dim)]
+    is_image = not has_cache(held) and any(held[number].is_float and len(held[number].shape) > 3 for number, _ in gone)
+    return {} if is_image else {letter: dims for letter, dims in free.items() if dims}
 
 
 def divided(held: Sequence[Held], groups: Groups, ties: Ties) -> Groups:
@@ -137,6 +142,12 @@ def parted(held: Sequence[Held], dims: list[Dim], ties: Ties) -> list[list[Dim]]
     if any(map(ties.are_cut, parts.values())):
         return [dims]
     return list(parts.values())
+
+
+def has_cache(held: Sequence[Held]) -> bool:
+    """Whether several tensors are one argument, or several of floats are alike, as keys and values [B, H, P, D] are."""
+    shapes = [tensor.shape for tensor in held if tensor.is_float and len(tensor.shape) == 4]
+    return len({tensor.name for tensor in held}) < len(held) or len(set(shapes)) < len(shapes)
 
 
 def multiples(held: Sequence[Held], lengths: Sequence[Dim]) -> Iterator[Dim]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -29,8 +29,8 @@ from ..schema import Call, Trace
 from .before import Before
 from .choices import Sizes
 from .copied import copied, is_hooked, is_large, weightless
-from .given import CannotProbe, Given, Held, given
-from .hints import unnamed
+from .given import CannotProbe, Given, given
+from .hints import contradicted, kept, unnamed
 from .probe import Probes, Recording, Source, probe
 from .rebuild import letters_of, rebuilt
 from .recorder import said
@@ -122,7 +122,8 @@ class Naming:
         found = [size for letter, size in named.sizes.items() if letter not in probes.sizes]
         held = self.given.held if self.given else ()
         written = {one.name: one.axes for one in held if any(one.axes)}
-        named = name_widths(msgspec.structs.replace(named, sizes={**trace.sizes, **used(named)}), self.sizes, written)
+        seen = msgspec.structs.replace(named, sizes={**trace.sizes, **used(named)})
+        named = name_widths(seen, self.sizes, written)
         named = filled(named, widened) if widened is not None else named
         named = without(named, is_varying) if any(map(is_varying, axes_of(named))) else named
         undecided = undecided_in(named)
@@ -134,18 +135,13 @@ class Naming:
         found += [named.sizes[letter] for letter in "TS" if letter in named.sizes and named.sizes[letter] not in found]
         left = list((Counter(left) - Counter(found)).elements())
         names = {name for axes in written.values() for name in axes}
-        said = unnamed(named, probes, left, self.sizes, names, lambda sizes: name_axes(plain, runs, sizes), self.option)
-        named = msgspec.structs.replace(named, notes=(*trace.notes, *said, *self.contradicted(named)))
+        said = tuple(
+            unnamed(named, probes, left, self.sizes, names, lambda sizes: name_axes(plain, runs, sizes), self.option)
+        )
+        said = said or tuple(kept(named, lambda sizes: name_widths(seen, sizes, written), self.sizes, self.option))
+        said = *said, *contradicted(named, held, self.sizes)
+        named = msgspec.structs.replace(named, notes=(*trace.notes, *said))
         return as_declared(named, written) if written else named
-
-    def contradicted(self, named: Trace) -> Iterator[str]:
-        """What the author of the model has written of its inputs, or the user of sizes, and is not so."""
-        for held in self.given.held if self.given else ():
-            if held.unlike:
-                yield f"axes: {held.name} is declared as {held.unlike}, but is {kind(held)}"
-        for letter, size in self.sizes.items():
-            if named.sizes.get(letter, size) != size:
-                yield f"axes: {letter} is {named.sizes[letter]} in this model, not {size}"
 
     def probes(self, trace: Trace) -> Probes:
         """Of the first source that gives runs at other sizes."""
@@ -225,10 +221,6 @@ def declared(axes: bool | str | None) -> dict[str, int]:
     if axes is not None and not isinstance(axes, bool | str):
         raise InputError(f"axes is True, False, or letters and their sizes as 'B=2 T=4', not {axes!r:.60}")
     return sizes_in(axes) if isinstance(axes, str) else {}
-
-
-def kind(held: Held) -> str:
-    return f"{str(held.dtype).removeprefix('torch.')}[{', '.join(map(str, held.shape))}]"
 
 
 def is_shared() -> bool:

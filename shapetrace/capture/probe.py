@@ -22,8 +22,8 @@ from ..passes.meeting import Meeting
 from ..schema import Trace
 from .choices import Choice, Sizes, all_sizes, merged, settings, sizes_of, table_of, with_head
 from .drawn import FewDrawn
-from .given import Given, Held
-from .groups import Groups, divided, guesses, next_letter, splits, ties
+from .given import Given
+from .groups import Groups, divided, guesses, has_cache, next_letter, splits, ties
 from .kept import left
 from .recorder import said
 from .settings import NOTHING, Settings, Table, are_apart, input_settings
@@ -292,12 +292,6 @@ class Prober:
         old = self.source.letters.get("C")
         wide = {number: shape for number, shape in shapes.items() if shape and shape[-1] == old and width is not None}
         return {number: [*shape[:-1], cast(int, width)] for number, shape in wide.items()}
-
-
-def has_cache(held: Sequence[Held]) -> bool:
-    """Whether several tensors are one argument, or several of floats are alike, as keys and values [B, H, P, D] are."""
-    shapes = [tensor.shape for tensor in held if tensor.is_float and len(tensor.shape) == 4]
-    return len({tensor.name for tensor in held}) < len(held) or len(set(shapes)) < len(shapes)
 
 
 def reaches(trace: Trace, failed: Trace) -> bool:

@@ -27,7 +27,7 @@ RANK_OF_SEQUENCES = 3
 class Bonds(msgspec.Struct, frozen=True):
     """
     rows      the name of an argument -> the bonds of the dims of each tensor in it; dims of one bond go together
-    fixed     the bonds that a dim of a parameter has, too
+    fixed     the bonds that a dim of a parameter has, too, or a part of one: heads, and their width
     carried   those of vectors, as of tokens once they are looked up: what a mask alone has is none
     meeting   pairs of them that are dims of one tensor
     """
@@ -56,12 +56,12 @@ def bonds_of(trace: Trace, parameters: Collection[str]) -> Bonds:
         its = () if is_twice else tuple(map(root, joined.dims.of(tensor)))
         rows.setdefault(argument(key), []).append(its)
     tensors = [tensor for call in trace.calls for tensor in (*call.inputs.values(), *call.outputs.values())]
-    owned = {root(dim) for t in tensors if t.name in parameters for dim in joined.dims.of(t)}
+    owned = fixed(joined, {root(dim) for t in tensors if t.name in parameters for dim in joined.dims.of(t)})
     of_input = {bond for each in rows.values() for row in each for bond in row} - owned
     carried: set[Dim] = set()
     meeting: set[frozenset[Dim]] = set()
     for call in trace.calls:
-        for tensor in call.outputs.values() if call.kind == "function" else ():
+        for tensor in (*call.inputs.values(), *call.outputs.values()) if call.kind == "function" else ():
             if len(tensor.shape) >= RANK_OF_SEQUENCES and is_float(tensor):
                 bonds = set(map(root, joined.dims.of(tensor)))
                 found = bonds & of_input
@@ -71,3 +71,20 @@ def bonds_of(trace: Trace, parameters: Collection[str]) -> Bonds:
         {name: tuple(its) for name, its in rows.items()},
         frozenset(owned), frozenset(carried), frozenset(meeting),
     )  # fmt: skip
+
+
+def fixed(joined: Joined, owned: set[Dim]) -> set[Dim]:
+    """Some dims with all that they are cut into."""
+    root = joined.dims.root
+    sums: dict[Dim, list[Row]] = {}
+    for whole, parts in joined.dims.sums:
+        sums.setdefault(root(whole), []).append(tuple(map(root, parts)))
+    found = set(owned)
+    left = list(owned)
+    while left:
+        whole = left.pop()
+        rows = *joined.cuts.get(whole, ()), *sums.get(whole, ())
+        more = {part for row in rows for part in row} - found
+        found |= more
+        left.extend(more)
+    return found

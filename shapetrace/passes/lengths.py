@@ -16,6 +16,7 @@ from itertools import permutations
 from ..letters import MODEL_AXES, is_unknown, names_in
 from ..schema import TensorMeta, Trace
 from .nesting import forward_of
+from .pictures import rows_of_images
 
 __all__ = ["settled"]
 
@@ -46,13 +47,10 @@ def settled(trace: Trace, axes: AxesOf, declared: Mapping[str, int]) -> dict[str
     roles = of_attention(trace, axes)
     weights = list(by_lengths(trace, axes, roles))
     attended = {letter for each in roles["weights"] for letter in letters_in(each)}
-    found = lengths(weights)
+    found = lengths(weights) or of_step(trace, axes, weights)
     along = of_convolutions(trace, axes)
-    for told in (
-        batches(weights),
-        of_recurrent(trace, axes),
-        {letter: "B" for letter in along if along[letter] == "B"},
-    ):
+    of_batch = {letter: "B" for letter in along if along[letter] == "B"}
+    for told in (batches(weights), of_recurrent(trace, axes), of_batch):
         found |= agreeing(told, found)
     found |= agreeing(of_ids(trace, axes, found), found)  # of the two lengths of a decoder of sound, theirs is T
     found |= agreeing(along, found)
@@ -61,6 +59,8 @@ def settled(trace: Trace, axes: AxesOf, declared: Mapping[str, int]) -> dict[str
     if len(left) == 1 and "B" not in found.values() and left[0] not in attended and is_first(trace, axes, left[0]):
         found[left[0]] = "B"
     found = {letter: name for letter, name in found.items() if name not in trace.sizes}
+    rows = rows_of_images({axes(*at) for at in given(trace)}, (axes(*at) for at in tensors(trace)))
+    found = {letter: name for letter, name in found.items() if letter not in rows}
     return found | of_sizes(trace, axes, found, declared)
 
 
@@ -148,6 +148,17 @@ def lengths(weights: list[Axes]) -> dict[str, str]:
     alone = [str(q) for q, k in pairs if is_unknown(q) and (q == k or is_longer(k, q))]
     queries = {q for q, _ in pairs if is_unknown(q)}
     return {alone[0]: "T"} if len(alone) == len(queries) == 1 else {}
+
+
+def of_step(trace: Trace, axes: AxesOf, weights: list[Axes]) -> dict[str, str]:
+    """The past of a single query: keys are one more than those that were given as [B, G, P, D], or in a cache that
+    shows none."""
+    keys = {each[-1] for each in weights if len(each) > 1 and each[-2] == 1}
+    shown = [axes(*place) for place in given(trace)]
+    for letter in filter(is_unknown, trace.sizes):
+        if f"{letter}+1" in keys and all(len(each) == 4 for each in shown if letter in each):
+            return {letter: "P"}
+    return {}
 
 
 def is_longer(axis: str | int, length: str | int) -> bool:

@@ -237,10 +237,18 @@ def sizes(bound: BoundArguments) -> dict[str, int]:
     return {key: given for key, given in {**full.arguments, **extra}.items() if is_letter(key) and type(given) is int}
 
 
+CHOSEN = "top_k"
+"""Of experts those that a token goes to, where a builder has experts; a configuration may mean words by it."""
+
+
 def sized(bound: BoundArguments) -> dict[str, str]:
     """The parameters of a builder that size an axis, by their names -> its letter."""
     named, _ = parameters(bound.signature)
-    return letters_of_names(name for name, parameter in named.items() if {int, Any} & set(kinds(parameter)))
+    names = [name for name, parameter in named.items() if {int, Any} & set(kinds(parameter))]
+    found = letters_of_names(names)
+    if CHOSEN in names and "E" in found.values() and "K" not in found.values():
+        found[CHOSEN] = "K"
+    return found
 
 
 def argument(bound: BoundArguments, name: str) -> int | None:

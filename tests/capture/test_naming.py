@@ -346,6 +346,55 @@ def test_what_the_forward_did_says_which_lengths_belong_together_and_nothing_is_
     assert Counted.ran == 3
 
 
+class Pieces(nn.Module):
+    """Of a picture; of four by four there are as many as it has rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Linear(4, 8)
+
+    def forward(self, image: Tensor) -> Tensor:
+        B, _, rows, columns = image.shape
+        pieces = image.view(B, rows // 2, 2, columns // 2, 2).transpose(2, 3).flatten(3).flatten(1, 2)
+        x = cast(Tensor, self.embed(pieces))
+        return (x @ x.mT).softmax(-1) @ x
+
+
+@pytest.mark.parametrize("rows", [4, 6])
+def test_rows_of_a_picture_are_no_length_if_there_are_as_many_pieces_by_chance(rows: int) -> None:
+    trace = shapetrace.trace(Pieces(), torch.zeros(2, 1, rows, rows))
+    assert trace.calls[0].inputs["image"].axes == ("B", 1, rows, rows)
+    assert trace.roles("weights")[0].axes == ("B", (rows // 2) ** 2, (rows // 2) ** 2)
+
+
+class Cached(nn.Module):
+    """Attends to a past, which it is given as two tensors, or in an object that shows none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+
+    def forward(self, x: Tensor, past: Any) -> Tensor:
+        Counted.ran += 1
+        q, k, v = (part.unflatten(-1, (2, 4)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        before = past if isinstance(past, tuple) else (past.k, past.v)
+        k, v = (torch.cat([old, new], 2) for old, new in zip(before, (k, v), strict=True))
+        y = (q @ k.mT).softmax(-1) @ v
+        return x + cast(Tensor, self.out(y.transpose(1, 2).flatten(2)))
+
+
+@pytest.mark.parametrize("is_hidden", [False, True])
+@pytest.mark.parametrize(("T", "P"), [(1, 5), (1, 2), (4, 4), (4, 5)])
+def test_a_past_is_told_from_what_is_new_whatever_their_lengths(T: int, P: int, *, is_hidden: bool) -> None:
+    k, v = torch.randn(2, 2, P, 4), torch.randn(2, 2, P, 4)
+    past = SimpleNamespace(k=k, v=v) if is_hidden else (k, v)
+    trace = shapetrace.trace(Cached(), torch.randn(2, T, 8), past)
+    assert trace.notes == ()
+    assert trace.sizes["P"] == P
+    assert trace.roles("weights")[0].axes == (("B", "H", "T", "P+T") if T > 1 else ("B", "H", 1, "P+1"))
+    assert is_hidden or Counted.ran <= 4
+
+
 class Patches(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -84,3 +84,17 @@ def test_labels_go_with_what_their_loss_is_of() -> None:
 
     _, (x, labels) = found(loss, X, torch.zeros(2, 4).long())
     assert labels == x[:2]
+
+
+def test_what_a_weights_width_is_cut_into_is_as_fixed_and_a_past_is_a_length() -> None:
+    def attend(m: Model, x: Tensor, *both: Tensor) -> Tensor:
+        new = (x @ m.w).unflatten(-1, (2, 4)).transpose(1, 2)
+        k, v = (torch.cat([past, new], 2) for past in both)
+        return (new @ k.mT).softmax(-1) @ v
+
+    bonds, (x, past, values) = found(attend, X, torch.zeros(2, 2, 4, 4), torch.zeros(2, 2, 4, 4))
+    assert past == values
+    assert past[0] == x[0]
+    assert {past[1], past[3]} <= bonds.fixed
+    assert past[2] != x[1]
+    assert {past[2], x[1]} <= bonds.carried - bonds.fixed

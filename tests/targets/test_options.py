@@ -8,7 +8,7 @@ import pytest
 
 from shapetrace.errors import TargetError
 from shapetrace.letters import in_order
-from shapetrace.targets.options import bind, signature_of, sizes
+from shapetrace.targets.options import bind, signature_of, sized, sizes
 
 if TYPE_CHECKING:
     from nowhere import Config
@@ -205,3 +205,11 @@ def test_what_a_builder_does_not_take_is_refused_with_what_it_takes(
     build: Callable[..., Any], line: str, message: str
 ) -> None:
     assert refusal(build, line).replace(f"{__name__}.", "") == message
+
+
+def test_top_k_is_how_many_experts_are_chosen_where_there_are_experts() -> None:
+    def mixture(num_experts: int = 4, top_k: int = 2) -> None: ...
+    def sampler(vocab_size: int = 9, top_k: int = 2) -> None: ...
+
+    found = [sized(bind("model", signature_of(build), [], spare=(), others=())[0]) for build in (mixture, sampler)]
+    assert found == [{"num_experts": "E", "top_k": "K"}, {"vocab_size": "V"}]

@@ -28,6 +28,8 @@ Of the others those have it that are as wide: what attends in a block that adds 
 """
 
 
+RANK_OF_IMAGES = 4
+
 SHARING = "H/G"
 """What stands for the heads of each group."""
 
@@ -44,7 +46,7 @@ def anchored(
     found: dict[Dim, set[str]] = {}
     root = joined.dims.root
     lengths = lengths_of(joined)
-    said = may_be_said(trace, joined)
+    said = may_be_said(trace, joined) | columns(joined)
     likely = [[dim for dim in joined.last(*roles, least=least) if root(dim) not in said] for least, roles in WIDTHS]
     width = next(filter(None, likely), [])
     wide = set(map(joined.size, width))
@@ -137,6 +139,12 @@ def vocabulary(trace: Trace, joined: Joined) -> list[Dim]:
     logits = joined.last("logits")
     sizes = set(map(joined.size, logits)) & set(map(joined.size, found))
     return [dim for dim in (*found, *logits) if joined.size(dim) in sizes] if sizes else found
+
+
+def columns(joined: Joined) -> set[Dim]:
+    """The roots of the last dims of images that attention is given: no weight takes them."""
+    owned = {joined.dims.root(dim) for row in joined.owned for dim in row}
+    return {joined.dims.root(row[-1]) for row in joined.rows("x") if len(row) >= RANK_OF_IMAGES} - owned
 
 
 def lookups(trace: Trace) -> Iterator[Call]:

@@ -27,6 +27,9 @@ UNSEEN: Axis = ""
 Dim = int
 """The number of a dim; what it is joined with has other numbers."""
 
+ONE: Dim = -1
+"""Stands for each part of size 1, as of a single new key and value."""
+
 MOST_ROUNDS = 4
 """How often what was joined is looked at again for what follows from it."""
 
@@ -228,6 +231,19 @@ class Dims:
             if len(joined) == 2 and (self.root(joined[0]), self.root(joined[1])) in swapped:
                 self.join(*joined)
 
+    def take_away(self) -> None:
+        """Of two sums that are equally long what is left, once what both have is taken away: a past of keys is as long
+        as one of values."""
+        ways: dict[Dim, list[Counter[Dim]]] = {}
+        for whole, parts in self.sums:
+            ones = (ONE if self.sizes[part] == 1 else self.root(part) for part in parts)
+            ways.setdefault(self.root(whole), []).append(Counter(ones))
+        for first, *others in ways.values():
+            for other in others:
+                rest = [*(first - other).elements()], [*(other - first).elements()]
+                if len(rest[0]) == len(rest[1]) == 1 and ONE not in (*rest[0], *rest[1]):
+                    self.join(rest[0][0], rest[1][0])
+
     def add_up(self) -> None:
         """What is the sum, or the product, of the same is the same."""
         sums: dict[tuple[Dim, ...], Dim] = {}
@@ -241,6 +257,7 @@ class Dims:
         """Of a dim that is cut in several ways the pieces are the same where the borders are."""
         self.halve()
         for _ in range(MOST_ROUNDS):
+            self.take_away()
             self.add_up()
             before = len(self.products)
             ways: dict[Dim, dict[tuple[Dim, ...], None]] = {}
