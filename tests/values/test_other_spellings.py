@@ -120,7 +120,7 @@ BUGS = {
     "softmax": "weights",
     "join": "concat",
     "bias": "attn_out",
-    "norm": "z",
+    "norm": "after",
     "gelu": "gelu",
     "gamma": "add",
     "pooling": "z",
