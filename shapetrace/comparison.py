@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 
 from . import files
@@ -182,9 +181,7 @@ def named(found: Diff, before: str, after: str) -> Diff:
     """With the names of two files in the header, where they are called the same there."""
     if found.before.target != found.after.target or before == after or not names_trace(before) & names_trace(after):
         return found
-    sides = (found.before, before), (found.after, after)
-    ours, theirs = (msgspec.structs.replace(trace, target=f"{text} ({trace.target})") for trace, text in sides)
-    return msgspec.structs.replace(found, before=ours, after=theirs)
+    return found.headed(f"{before} ({found.before.target})", f"{after} ({found.after.target})")
 
 
 def refuse_without(option: str, others: dict[str, object]) -> None:

@@ -94,6 +94,14 @@ class Diff(msgspec.Struct, frozen=True):
         pairs = [(line.before, line.after) for line in self.lines if line.change is None and not line.is_scope]
         return sum(one is not None and other is not None and has_other_path(one, other) for one, other in pairs)
 
+    def headed(self, before: str, after: str) -> Diff:
+        """The same with other names for what was compared."""
+        ours, theirs = (
+            msgspec.structs.replace(trace, target=target)
+            for trace, target in ((self.before, before), (self.after, after))
+        )
+        return msgspec.structs.replace(self, before=ours, after=theirs)
+
     def __bool__(self) -> bool:
         return bool(self.explained or self.unnamed) or any(line.change is not None for line in self.lines)
 
