@@ -58,7 +58,8 @@ def kept(trace: Trace, named: Callable[[Sizes], Trace], given: Sizes, option: st
     """A length that weights have, and that no run changed; `named` is the trace if what is given were another."""
     for size in dict.fromkeys(axis for axis in lengths_of(trace) if isinstance(axis, int) and axis > 1):
         if size not in sizes_given(trace):
-            yield f"axes: {size}, a length that weights have, is the model's own, and has no letter"
+            if "T" not in trace.sizes:  # else it is that of windows, or of what is learned
+                yield f"axes: {size}, a length that weights have, is the model's own, and has no letter"
             continue
         free = [letter for letter in "TS" if letter not in trace.sizes and letter not in given]
         ways = [{letter: size} for letter in free[:1]]
