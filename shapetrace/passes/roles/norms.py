@@ -45,11 +45,17 @@ def norm_of(node: Node) -> Node | None:
     elif name == "addcmul" and len(inputs) == 3:  # bias, weight, and what was normalised
         x = only_data(node)
         return None if x is None or x.shape != node.shape or x.name in TOLD else x.norm_of
-    elif inputs and name in CASTS and inputs[0].name not in TOLD:
+    elif inputs and inputs[0].name not in TOLD and (name in CASTS or (name in LAYOUTS and is_weighed(node))):
         return inputs[0].norm_of
     elif inputs and name in TIMES | QUOTIENTS and inputs[0].name == "normalize":
         return inputs[0].norm_of  # by the root of the width
     return None
+
+
+def is_weighed(node: Node) -> bool:
+    """Whether a form of something is for a product with a weight alone, as where groups are put together again."""
+    users = node.users if len(node.inputs[0].users) == 1 else []
+    return len(users) == 1 and users[0].name in TIMES and any(given.is_weight for given in users[0].inputs)
 
 
 def is_last_of_norm(node: Node) -> bool:
