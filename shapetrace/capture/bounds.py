@@ -34,30 +34,32 @@ class Lookup(msgspec.Struct, frozen=True):
 
 
 def rows(table: Tensor, index: Tensor, *_: Any) -> Iterator[Lookup]:
-    yield Lookup(index, table.shape[0], 0, 0, IndexError, "index out of range in self")
+    if table.dim() == 2:
+        yield Lookup(index, table.shape[0], 0, 0, IndexError, "index out of range in self")
 
 
 def bags(table: Tensor, index: Tensor, *_: Any) -> Iterator[Lookup]:
     said = "Index {at} of input takes value {index} which is not in the valid range [0, {size})"
-    yield Lookup(index, table.shape[0], 0, 0, RuntimeError, said)
+    if table.dim() == 2:
+        yield Lookup(index, table.shape[0], 0, 0, RuntimeError, said)
 
 
 def indexed(x: Tensor, indices: list[Tensor | None], *_: Any) -> Iterator[Lookup]:
     """One index a dim; a mask takes as many dims as it has, and can be of no other size."""
     dim = 0
     for index in indices:
-        if index is not None and index.dtype not in (torch.bool, torch.uint8):
+        if dim < x.dim() and index is not None and index.dtype not in (torch.bool, torch.uint8):
             yield Lookup(index, x.shape[dim], dim, -x.shape[dim], IndexError)
         dim += 1 if index is None or index.dtype not in (torch.bool, torch.uint8) else index.dim()
 
 
 def selected(x: Tensor, dim: int, index: Tensor, *_: Any) -> Iterator[Lookup]:
-    if x.dim():
+    if -x.dim() <= dim < x.dim():  # else torch says so
         yield Lookup(index, x.shape[dim], dim % x.dim(), 0, IndexError, "index out of range in self")
 
 
 def along(x: Tensor, dim: int, index: Tensor, *_: Any) -> Iterator[Lookup]:
-    if x.dim():
+    if -x.dim() <= dim < x.dim():  # else torch says so
         yield Lookup(index, x.shape[dim], dim % x.dim(), 0, RuntimeError)
 
 
