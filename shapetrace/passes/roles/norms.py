@@ -64,12 +64,11 @@ def is_last_of_norm(node: Node) -> bool:
 
 
 def last_of_norm(node: Node) -> Node:
-    """Where the normalisation ends that `node` is a step of; itself if it is none."""
+    """Where the normalisation ends that `node` is a step of; itself if it is none, or used for something else, too."""
     while node.norm_of is not None:
-        following = next((user for user in node.users if user.norm_of is node.norm_of), None)
-        if following is None:
+        if len(node.users) != 1 or node.users[0].norm_of is not node.norm_of:
             break
-        node = following
+        node = node.users[0]
     return node
 
 
