@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -13,19 +12,18 @@ import torch
 from torch import nn
 
 from ..errors import InputError
-from ..letters import is_of_input, is_unknown, names_in, sizes_in
+from ..letters import is_unknown, sizes_in
 from ..passes.align import flows_alike
-from ..passes.axes import filled, is_varying, name_axes, unseen, without
+from ..passes.axes import filled, name_axes, unseen, without
 from ..passes.bonds import bonds_of
 from ..passes.declared import as_declared
 from ..passes.depth import layers_of
+from ..passes.doubts import axes_of, decided, goes_by_values, is_formula, may_be_chance, used, without_shares
 from ..passes.meeting import meetings
-from ..passes.nesting import forward_of
-from ..passes.plumbing import is_float
 from ..passes.roles import with_unmade
 from ..passes.widths import name_widths
 from ..passes.widths.unseen import name_unseen
-from ..schema import Call, Trace
+from ..schema import Trace
 from .before import Before
 from .choices import Sizes
 from .copied import copied, is_hooked, is_large, weightless
@@ -38,18 +36,6 @@ from .undisturbed import undisturbed
 from .weightless import Weightless, building, mode_of, within
 
 __all__ = ["Naming", "Sourcing", "declared"]
-
-BY_VALUES = frozenset("nonzero argwhere masked_select unique unique_consecutive bincount repeat_interleave".split())
-
-SHORT = re.compile(r"([2-4]·)?\w(/[24])?|\w/[^\W\d]")
-"""A few times a letter, or a share of it; or how often one goes into another."""
-
-NUMBER = re.compile(r"(?<!\w)\d+")
-RANK_OF_IMAGES = 4
-"""The last dim of floats that are no image is a width."""
-
-FEW = 3
-"""What stands so often side by side, as queries, keys and values, is no length."""
 
 NOT_AGAIN = "hooks are not run again, for what else they may do"
 
@@ -106,42 +92,35 @@ class Naming:
         with undisturbed():
             probes = self.probes(trace)
         plain = msgspec.structs.replace(trace, sizes=dict(probes.sizes))
-        runs = probes.runs
-        named = name_axes(plain, runs, self.sizes, varying=True)
-        is_chance = any(map(goes_by_values, trace.calls))
-        if is_chance or any(map(may_be_chance, axes_of(named))):
-            more = probes.more(2 if is_chance else 1)
-            runs = (*runs, *more)
-            named = name_axes(plain, runs, self.sizes, varying=True) if more else without(named, is_formula)
-        widened = None
-        if "C" in probes.sizes and "H" not in probes.sizes and (heads := shares(named)):
-            widened = without(named, heads.__contains__)
-            named = without(named, lambda axis: "C" in names_in(axis))
-        named = name_unseen(named, unseen(plain, runs))
-        left = [size for letter, size in probes.sizes.items() if is_unknown(letter)]
-        found = [size for letter, size in named.sizes.items() if letter not in probes.sizes]
+        told, runs = self.told(plain, probes)
+        shared = without_shares(told) if "C" in probes.sizes and "H" not in probes.sizes else None
+        told = name_unseen(told if shared is None else shared[1], unseen(plain, runs))
+        seen = msgspec.structs.replace(told, sizes={**trace.sizes, **used(told)})
         held = self.given.held if self.given else ()
         written = {one.name: one.axes for one in held if any(one.axes)}
-        seen = msgspec.structs.replace(named, sizes={**trace.sizes, **used(named)})
         named = name_widths(seen, self.sizes, written)
-        named = filled(named, widened) if widened is not None else named
-        named = without(named, is_varying) if any(map(is_varying, axes_of(named))) else named
-        undecided = undecided_in(named)
-        if probes.runs:  # of 4·B nothing is known at other heads, where these stayed four
-            own = {letter: size for letter, size in named.sizes.items() if not is_of_input(letter)}
-            undecided |= {size for letter, size in own.items() if letter not in probes.sizes and size > FEW}
-        if any(is_made_of(axis, undecided) for axis in axes_of(named)):
-            named = without(named, lambda axis: is_made_of(axis, undecided))
-        found += [named.sizes[letter] for letter in "TS" if letter in named.sizes and named.sizes[letter] not in found]
-        left = list((Counter(left) - Counter(found)).elements())
-        names = {name for axes in written.values() for name in axes}
+        named = named if shared is None else filled(named, shared[0])
+        named = decided(named, probes.sizes if probes.runs else None)
+        names, rest = {name for axes in written.values() for name in axes}, without_letter(probes.sizes, told, named)
         said = tuple(
-            unnamed(named, probes, left, self.sizes, names, lambda sizes: name_axes(plain, runs, sizes), self.option)
+            unnamed(named, probes, rest, self.sizes, names, lambda sizes: name_axes(plain, runs, sizes), self.option)
         )
         said = said or tuple(kept(named, lambda sizes: name_widths(seen, sizes, written), self.sizes, self.option))
-        said = *said, *contradicted(named, held, self.sizes)
-        named = msgspec.structs.replace(named, notes=(*trace.notes, *said))
+        notes = *trace.notes, *said, *contradicted(named, held, self.sizes)
+        named = msgspec.structs.replace(named, notes=notes)
         return as_declared(named, written) if written else named
+
+    def told(self, plain: Trace, probes: Probes) -> tuple[Trace, tuple[Trace, ...]]:
+        """What the runs tell, and these: more of them where two may tell it by chance."""
+        named = name_axes(plain, probes.runs, self.sizes, varying=True)
+        is_chance = any(map(goes_by_values, plain.calls))
+        if not is_chance and not any(map(may_be_chance, axes_of(named))):
+            return named, probes.runs
+        more = probes.more(2 if is_chance else 1)
+        if not more:
+            return without(named, is_formula), probes.runs
+        runs = (*probes.runs, *more)
+        return name_axes(plain, runs, self.sizes, varying=True), runs
 
     def probes(self, trace: Trace) -> Probes:
         """Of the first source that gives runs at other sizes."""
@@ -223,73 +202,15 @@ def declared(axes: bool | str | None) -> dict[str, int]:
     return sizes_in(axes) if isinstance(axes, str) else {}
 
 
+def without_letter(changed: Mapping[str, int], told: Trace, named: Trace) -> list[int]:
+    """The sizes of those axes of the input that were changed and have no letter in `named`: neither since runs `told`
+    what they are, nor for what the model does with them."""
+    found = [size for letter, size in told.sizes.items() if letter not in changed]
+    found += [named.sizes[letter] for letter in "TS" if letter in named.sizes and named.sizes[letter] not in found]
+    rest = [size for letter, size in changed.items() if is_unknown(letter)]
+    return list((Counter(rest) - Counter(found)).elements())
+
+
 def is_shared() -> bool:
     distributed = torch.distributed
     return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
-
-
-def axes_of(trace: Trace) -> set[str | int]:
-    places = ((call.inputs, call.outputs, call.unmade) for call in trace.calls)
-    found = {tensor.axes or () for tensors in places for place in tensors for tensor in place.values()}
-    return {axis for axes in found for axis in axes}
-
-
-def shares(named: Trace) -> set[str]:
-    """The axes C/2 that stand beside a 2: how wide heads are, of which nobody said how many there are. What the model
-    does with C then says more of it than runs where the heads stay as they are."""
-    rows = {
-        tensor.axes or ()
-        for call in named.calls
-        for tensor in (*call.inputs.values(), *call.outputs.values(), *call.unmade.values())
-    }
-    return {f"C/{axis}" for row in rows for axis in row if isinstance(axis, int) and f"C/{axis}" in row}
-
-
-def is_formula(axis: str | int) -> bool:
-    """Whether it is more than a product of letters; that may fit two runs by chance, as the tokens of an expert do."""
-    return isinstance(axis, str) and not is_varying(axis) and "·".join(names_in(axis)) != axis
-
-
-def undecided_in(named: Trace) -> set[int]:
-    """The sizes of what the model was given that are no letter, but for widths and a few: rows of a picture, a past."""
-    index = forward_of(named.calls)
-    tensors = [] if index is None else named.calls[index].inputs.values()
-    dims = (
-        axis
-        for tensor in tensors
-        for axis in (tensor.axes or ())[: -1 if is_float(tensor) and len(tensor.shape) < RANK_OF_IMAGES else None]
-        if isinstance(axis, int)
-    )
-    return {size for size in dims if size > FEW}
-
-
-def is_made_of(axis: str | int, undecided: set[int]) -> bool:
-    """Whether a number in it may be one of these: of 5·B, where an input has 5 rows, nothing is known at 6."""
-    return (
-        isinstance(axis, str)
-        and any(map(is_of_input, names_in(axis)))
-        and any(int(number) in undecided for number in NUMBER.findall(axis))
-    )
-
-
-def may_be_chance(axis: str | int) -> bool:
-    """Whether it is a formula that is to be confirmed: not where it is short, and the model's own: 3·C, D/2, H/G."""
-    is_short = isinstance(axis, str) and SHORT.fullmatch(axis) is not None
-    return is_formula(axis) and not (is_short and not any(map(is_of_input, names_in(axis))))
-
-
-def goes_by_values(call: Call) -> bool:
-    """Whether what comes of it is of a size that the values in a tensor say; two runs may fit a letter by chance."""
-    if call.name == "where":  # of three, it says which of two are taken
-        return len(call.inputs) + len(call.literals) == 1
-    return call.name in BY_VALUES or (
-        call.name == "__getitem__" and any(tensor.dtype == "bool" for tensor in list(call.inputs.values())[1:])
-    )
-
-
-def used(trace: Trace) -> dict[str, int]:
-    """The sizes of those letters that a dim of some result has, or of one that a call stands for."""
-    places = ((call.outputs, call.unmade) for call in trace.calls)
-    made = (tensor for tensors in places for place in tensors for tensor in place.values())
-    letters = {letter for tensor in made for axis in tensor.axes or () for letter in names_in(axis)}
-    return {letter: size for letter, size in trace.sizes.items() if letter in letters}
