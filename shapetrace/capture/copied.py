@@ -7,12 +7,13 @@ stand on a module in the place of its methods get a copy of what they hold, or t
 from __future__ import annotations
 
 import copy
+import inspect
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import chain
-from types import CellType, FunctionType, MethodType, ModuleType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 
 from .before import Before
 
-__all__ = ["Copies", "copied", "is_hooked", "is_large", "weightless"]
+__all__ = ["Copies", "copied", "hooks_on", "is_large", "lines_of", "weightless"]
 
 HOOKS = [name for name in vars(nn.Module()) if name.endswith("_hooks") and "state_dict" not in name]
 
@@ -48,11 +49,29 @@ class Copies(TorchFunctionMode):
         return memo[id(tensor)]
 
 
-def is_hooked(model: nn.Module) -> bool:
-    """Whether somebody's hooks on it may change what it computes, which a copy then does not do."""
+def hooks_on(model: nn.Module) -> list[object]:
+    """Somebody's hooks on it that may change what it computes, which a copy then does not do."""
     names = [name for name in HOOKS if name.startswith("_forward")]
     held = (vars(module).get(name) for module in model.modules() for name in names)
-    return any(not is_of_torch(hook) for hooks in held if isinstance(hooks, dict) for hook in hooks.values())
+    return [hook for hooks in held if isinstance(hooks, dict) for hook in hooks.values() if not is_of_torch(hook)]
+
+
+def lines_of(hooks: Iterable[object]) -> set[tuple[str, int]]:
+    """(file, line) of all that hooks written in Python run in their own code, and in functions inside of it."""
+    codes = list(map(code_of, hooks))
+    found: set[tuple[str, int]] = set()
+    while codes:
+        code = codes.pop()
+        if isinstance(code, CodeType):
+            found |= {(code.co_filename, line) for _, _, line in code.co_lines() if line is not None}
+            codes += code.co_consts
+    return found
+
+
+def code_of(hook: object) -> object:
+    """That of a function, of what a partial calls, or of an object that is called; None if it is no Python."""
+    function = inspect.unwrap(getattr(hook, "func", hook))  # type: ignore[arg-type]
+    return getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
 
 
 def is_large(model: nn.Module) -> bool:

@@ -13,12 +13,12 @@ from torch import nn
 
 from ..errors import InputError
 from ..letters import is_unknown, sizes_in
-from ..passes.align import flows_alike
 from ..passes.axes import filled, name_axes, unseen, without
 from ..passes.bonds import bonds_of
 from ..passes.declared import as_declared
 from ..passes.depth import layers_of
 from ..passes.doubts import axes_of, decided, goes_by_values, is_formula, may_be_chance, used, without_shares
+from ..passes.hooked import moves_dims
 from ..passes.meeting import meetings
 from ..passes.roles import with_unmade
 from ..passes.widths import name_widths
@@ -26,7 +26,7 @@ from ..passes.widths.unseen import name_unseen
 from ..schema import Trace
 from .before import Before
 from .choices import Sizes
-from .copied import copied, is_hooked, is_large, weightless
+from .copied import copied, hooks_on, is_large, lines_of, weightless
 from .given import CannotProbe, Given, given
 from .hints import contradicted, kept, unnamed
 from .probe import Probes, Recording, Source, probe
@@ -66,7 +66,7 @@ class Naming:
         self.before: Before | None = None
         self.given: Given | None = None
         self.reason = ""
-        self.is_hooked = is_hooked(model)
+        self.hooks = hooks_on(model)
         try:
             self.before = Before(model)
             self.given = given(model.forward, args, kwargs)
@@ -128,11 +128,13 @@ class Naming:
             return Probes({}, reason=self.reason)
         if is_shared():
             return Probes({}, reason="the model runs in several processes, which would have to run again together")
+        if self.hooks and moves_dims(trace.calls, lines_of(self.hooks)):
+            return Probes({}, reason=f"hooks on the model change what it computes, and {NOT_AGAIN}")
         meeting = meetings(trace)
         bonds = bonds_of(trace, {name for name, _ in self.model.named_parameters(remove_duplicate=False)})
         unmade = any(call.unmade for call in trace.calls)
         again: Recording = (lambda *forward: with_unmade(self.record(*forward))) if unmade else self.record
-        layers = None if self.is_hooked else layers_of(trace)
+        layers = layers_of(trace)
         depths = [None] if layers is None else [(trace, layers), None]
         reasons: list[str] = []
         for make in (*self.sources, self.configured_lightly, self.configured, self.copied):
@@ -142,14 +144,12 @@ class Naming:
             for shallow in depths if "L" in source.letters else [None]:
                 failed = trace if trace.error else None
                 probes = probe(source, again, meeting=meeting, bonds=bonds, failed=failed, shallow=shallow)
-                if probes.runs and self.is_hooked and not flows_alike(trace.calls, probes.runs[0].calls):
-                    return Probes({}, reason=f"hooks on the model change what it computes, and {NOT_AGAIN}")
                 if probes.runs:
                     return probes
                 reasons += [probes.reason] if probes.reason else []
         if not reasons:
             return Probes({}, reason="nothing that the model was given has a size that could be another")
-        if self.is_hooked:
+        if self.hooks:
             return Probes({}, reason=f"without the hooks on it the model does not run, and {NOT_AGAIN} ({reasons[-1]})")
         return Probes({}, reason=f"the model does not run at other sizes ({reasons[-1]})")
 
