@@ -101,10 +101,15 @@ def trace_back(made: Stream, node: Node) -> None:
                 return
             made.starts[node.at] = before
             node = before
-        elif node.norm_of is not None and is_sum(node.norm_of):
+        elif node.norm_of is not None and is_in_stream(node.norm_of, made):
             node = node.norm_of
         else:
             return
+
+
+def is_in_stream(total: Node, made: Stream) -> bool:
+    """Whether it is a sum of the stream, and not of what the stream begins with, as tokens and positions."""
+    return is_sum(total) and (total.at in made.values or continued(total, made) is not None)
 
 
 def continued(total: Node, made: Stream) -> Node | None:
