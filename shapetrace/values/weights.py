@@ -45,6 +45,7 @@ class Copying(NamedTuple):
 def copy_weights(before: nn.Module, after: nn.Module, first: Trace, second: Trace) -> Copying:
     """Puts the weights of `before` into `after`. `first` and `second` are their traces."""
     ours, theirs = weights_of(before, turned(first)), weights_of(after, turned(second))
+    theirs = as_named(ours, theirs)
     orders = order(ours, first), order(theirs, second)
     plan = Plan(ours, theirs)
     for name in plan.theirs:
@@ -57,6 +58,19 @@ def copy_weights(before: nn.Module, after: nn.Module, first: Trace, second: Trac
     plan.steps = by_name(plan.steps, orders)
     plan.run()
     return Copying(plan.said(), tuple(Copied(*step[:3], step.by, step.against) for step in plan.steps))
+
+
+def as_named(ours: dict[str, Weight], theirs: dict[str, Weight]) -> dict[str, Weight]:
+    """`theirs`, where what has one name and one shape on both sides is kept in the same way, whoever uses it otherwise.
+
+    Unless others of one name are turned against each other: a port that keeps all otherwise has square ones, too.
+    """
+    both = [(theirs[name], one) for name, one in ours.items() if name in theirs]
+    unlike = [(other, one) for other, one in both if other.is_turned != one.is_turned]
+    if any(other.tensor.shape != one.tensor.shape for other, one in unlike):
+        return theirs
+    turn = {other.name: one.is_turned for other, one in unlike}
+    return {name: each._replace(is_turned=turn.get(each.name, each.is_turned)) for name, each in theirs.items()}
 
 
 class Plan:

@@ -142,3 +142,28 @@ def test_a_weight_that_encoder_decoder_and_head_share_goes_to_all_three() -> Non
     port = Pair(is_tied=False)
     del port.shared
     assert not compare_values(Pair(is_tied=True), port, IDS, IDS, weights="copy")
+
+
+class Kept(nn.Module):
+    """Two layers that are kept as (inputs, outputs), as in GPT-2; or those in `turned` as a Linear keeps them."""
+
+    def __init__(self, wide: int, turned: str = "") -> None:
+        super().__init__()
+        self.square = nn.Parameter(torch.randn(C, C))
+        self.wide = nn.Parameter(torch.randn(wide, C) if "wide" in turned else torch.randn(C, wide))
+        self.turned = turned
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x @ (self.square.T if "square" in self.turned else self.square)
+        return x @ (self.wide.T if "wide" in self.turned else self.wide)
+
+
+@pytest.mark.parametrize("wide", [C, 9])
+def test_a_weight_of_one_name_and_shape_that_is_used_turned_is_a_bug_and_is_named(wide: int) -> None:
+    found = copied(Kept(wide), Kept(wide, "square"))
+    assert found.first is not None
+    assert found.first.before.call.inputs["1"].name == "square"
+
+
+def test_where_a_port_keeps_all_weights_otherwise_square_ones_are_turned_too() -> None:
+    assert not copied(Kept(9), Kept(9, "square wide"))
