@@ -171,3 +171,27 @@ def test_a_model_of_several_blocks_is_none_itself() -> None:
             return x
 
     assert kinds(traced(Inline(), X)) == []
+
+
+def test_what_a_feed_forward_reads_may_be_a_multiple_of_a_norm() -> None:
+    class Block(nn.Module):
+        """A factor before the feed-forward, as depth-dependent scaling has."""
+
+        def __init__(self, *, is_scaled: bool) -> None:
+            super().__init__()
+            self.norm_1, self.attention, self.norm_2 = nn.LayerNorm(8), nn.MultiheadAttention(8, 2), nn.LayerNorm(8)
+            self.ffn = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
+            self.is_scaled = is_scaled
+
+        def forward(self, x: Tensor) -> Tensor:
+            normed = self.norm_1(x)
+            x = x + self.attention(normed, normed, normed, need_weights=False)[0]
+            h = self.norm_2(x)
+            if self.is_scaled:
+                h = h * 2.0
+            out: Tensor = self.ffn(h)
+            return x + out
+
+    for is_scaled in (False, True):
+        found = kinds(traced(nn.Sequential(Block(is_scaled=is_scaled)), X))
+        assert found == ["0: pre-LN block", "0.attention: self-attention", "0.ffn: feed-forward"]

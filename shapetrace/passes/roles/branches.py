@@ -51,8 +51,9 @@ def feed_forward(starts: Sequence[Node], total: Node, added: Node) -> Branch | N
         hidden = projected(out)
         for first in first_projections(hidden):
             x = base(projected(first))
-            before = None if x.norm_of is None else unscaled(x.norm_of)
-            if (x not in starts and before not in starts) or is_of_tokens(first, x):
+            read = base(unscaled(x))
+            before = None if read.norm_of is None else unscaled(read.norm_of)
+            if (read not in starts and before not in starts) or is_of_tokens(first, read):
                 continue
             while len(hidden.shape) < len(x.shape) and hidden.name in LAYOUTS:
                 hidden = hidden.inputs[0]

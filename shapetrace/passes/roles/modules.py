@@ -104,9 +104,9 @@ class Modules:
         )
 
     def kind(self, branch: Branch) -> str | None:
-        x, begins = branch.reads, (branch.start, self.made.begin(branch.start))
-        if x is None:
+        if branch.reads is None:
             return None
+        x, begins = unscaled(branch.reads), (branch.start, self.made.begin(branch.start))
         if any(given.norm_of is not None and unscaled(given.norm_of) in begins for given in (x, *branch.given)):
             return "pre-LN block"
         if x not in begins:
