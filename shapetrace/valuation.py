@@ -53,12 +53,25 @@ def values_of(asked: Valued) -> ValuesDiff:
 
 def side(request: Request) -> tuple[Side, Path | None]:
     """The model of a target and its inputs, and where it can import from while it runs. It is made alone: of two files
-    of one name, each beside its model, both are imported."""
+    of one name, each beside its model, both are imported. What is made without weights is made anew, with them."""
     from .targets import made, sources
     from .values import Inputs, Side
 
-    with made(request) as (place, ready):
-        return Side(ready.model, Inputs(ready.args, ready.kwargs), place.target, sources(ready)), place.folder
+    way = msgspec.structs.replace(request.way, weightless=False)
+    for each in (request, msgspec.structs.replace(request, way=way)):
+        with made(each) as (place, ready):
+            if not ready.is_weightless:
+                return Side(ready.model, Inputs(ready.args, ready.kwargs), place.target, sources(ready)), place.folder
+            size = sum(parameter.nbytes for parameter in ready.model.parameters())
+        if size > MOST:
+            raise TargetError(f"{request.target} has {size / 1e9:.0f} GB of weights, {WITH_WEIGHTS}")
+    raise TargetError(f"{request.target} is asked for without weights, {WITH_WEIGHTS}")
+
+
+WITH_WEIGHTS = "and --values runs it with them: make it smaller, as [num_hidden_layers=2] does, or say [no-weightless]"
+
+MOST = 1 << 32
+"""Bytes of weights that are made without being asked for."""
 
 
 def weights_of(how: str | None) -> Weights:

@@ -38,9 +38,10 @@ CHUNK = "c"
 """A length is filled up to whole chunks."""
 
 MOST_FACTORS = 4
-LARGEST_FACTOR, LARGEST_SHARE = 8, 8
+LARGEST_FACTOR, LARGEST_SHARE, LARGE = 8, 4, 16
 LARGEST_OFFSET, LARGEST_PREFIX = 8, 4096
-"""Beyond these a formula that fits does so by chance; a prefix is what stands before one length, as an image does."""
+"""Beyond these a formula that fits does so by chance; a prefix is what stands before one length, as an image does. Of
+what is large now, an eighth is none by chance."""
 
 
 class Formulas:
@@ -74,7 +75,7 @@ class Formulas:
         """Of a kind of which the simplest cost `least` those that fit: what each costs, and the formula."""
         for letters, values in self.products(least):
             ratio = constant_ratio(sizes, values)
-            if ratio is not None and is_likely(letters, ratio):
+            if ratio is not None and is_likely(letters, ratio, sizes[0]):
                 yield least + (ratio != 1) + (ratio.denominator != 1 != ratio.numerator), scaled(word(letters), ratio)
         if least == 2:
             yield from self.sums(sizes)
@@ -159,12 +160,12 @@ Product = tuple[tuple[str, ...], Sizes]
 """Letters, and the sizes of what they are multiplied."""
 
 
-def is_likely(letters: tuple[str, ...], ratio: Fraction) -> bool:
+def is_likely(letters: tuple[str, ...], ratio: Fraction, size: int) -> bool:
     """Whether a ratio is none that fits by chance. Of heads there are no shares: what is H/2 may be H/G; and nothing is
     a few times as long as a window."""
     if WINDOW in letters and ratio != 1:
         return False
-    if ratio.numerator > LARGEST_FACTOR or ratio.denominator > LARGEST_SHARE:
+    if ratio.numerator > LARGEST_FACTOR or ratio.denominator > (LARGEST_SHARE if size < LARGE else LARGEST_FACTOR):
         return False
     return ratio.denominator == 1 or not {"H", "h"} & {*letters}
 

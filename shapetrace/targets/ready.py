@@ -45,6 +45,10 @@ class Ready(msgspec.Struct, frozen=True):
     again: Callable[[Mapping[str, int]], tuple[nn.Module, tuple[Any, ...], dict[str, Any]]]
 
     @property
+    def is_weightless(self) -> bool:
+        return mode_of(self.model) is not None
+
+    @property
     def advice(self) -> str:
         """What to do if its forward raises."""
         takes, _ = parameters(signature_of(self.model.forward))

@@ -40,6 +40,7 @@ def test_a_size_is_named_by_what_it_is_made_of(sizes: tuple[int, ...], formula: 
 
 def test_what_is_rotated_of_a_part_of_a_head_may_be_an_eighth_of_it() -> None:
     assert Formulas(RUNS | {"D": (256, 24, 16, 8)}).of((32, 3, 2, 1)) == "D/8"
+    assert Formulas(RUNS | {"D": (16, 24, 16, 8)}).of((2, 3, 2, 1)) is None  # that may be anything
 
 
 PARTS = {"H": (4, 5, 3, 7), "G": (2, 5, 1, 7), "D": (16, 40, 56, 24), "R": (8, 16, 24, 8), "U": (12, 72, 32, 56)}

@@ -220,3 +220,19 @@ def test_options_that_do_not_go_together_are_refused(run: Run, words: list[str],
 def test_all_shows_which_weight_went_where(run: Run) -> None:
     _, out, _ = run("nets.py:old", "nets.py:new", "--values", "--weights", "copy", "--all")
     assert out.splitlines()[-3:] == ["    weights", "      linear.weight", "3 same"]
+
+
+def test_what_has_no_weights_by_itself_is_made_with_them(run: Run) -> None:
+    pytest.importorskip("transformers")
+    small = "hf:gpt2[n_layer=1,n_embd=8,n_head=2,vocab_size=16]"
+    status, out, _ = run(small, small, "--values")
+    assert status == 0
+    assert out.splitlines()[-1].endswith(" same")
+
+
+def test_weights_that_are_large_are_not_made_without_being_asked_for(run: Run) -> None:
+    pytest.importorskip("transformers")
+    what = "and --values runs it with them: make it smaller, as [num_hidden_layers=2] does, or say [no-weightless]\n"
+    assert run("hf:llama", "gpt", "--values") == (2, "", f"shapetrace: hf:llama has 27 GB of weights, {what}")
+    asked = "gpt[weightless]"
+    assert run(asked, "gpt", "--values") == (2, "", f"shapetrace: {asked} is asked for without weights, {what}")
