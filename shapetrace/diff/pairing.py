@@ -19,7 +19,7 @@ from .alignment import align
 from .blocks import are_exchanged, contents, told
 from .items import INDEX, Item, Place, Side
 from .likeness import Key, does_the_same, is_later, score, stand_apart
-from .matching import Match, Pairs, displaced, merged, named, names_once, nicknamed
+from .matching import Match, Pairs, displaced, merged, named, names_once, nicknamed, settled
 from .stages import staged
 from .surroundings import placed
 
@@ -109,7 +109,7 @@ class Pairing:
         right = [self.number(item, self.after, once, beside[0], told(item, blocks[1], *count[::-1])) for item in theirs]
         pairs = align(left, right, self.score)
         pairs = sorted([*pairs, *self.alone(ours, theirs, pairs, once)])
-        return pairs, displaced(ours, theirs, pairs, self.axes)
+        return settled(pairs, displaced(ours, theirs, pairs, self.axes))
 
     def alone(self, ours: list[Item], theirs: list[Item], pairs: Pairs, once: Once) -> Iterator[tuple[int, int]]:
         """Steps of other names and classes that are the only ones of their kind between what corresponds.
