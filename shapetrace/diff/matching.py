@@ -67,7 +67,7 @@ def by_form(
     for found, items in ((left, ours), (right, theirs)):
         for place, item in items:
             if item.call.kind == "function" and item.tensor is not None and item.origin and item.aim:
-                found.setdefault((item.origin, item.aim), []).append((place, axes(item)))
+                found.setdefault((item.origin, item.aim, item.sign), []).append((place, axes(item)))
     pairs: Pairs = []
     for around, steps in left.items():
         few = max(len(steps), len(right.get(around, ()))) <= MOST_LAYERS
@@ -184,7 +184,7 @@ def by_aim(item: Item) -> object:
 
 
 def by_class(item: Item) -> object:
-    return None if item.name or item.is_shell else (item.call.kind, item.call.name, item.role)
+    return None if item.name or item.is_shell else (item.call.kind, item.call.name, item.role, item.sign)
 
 
 def is_elsewhere(one: Item, other: Item) -> bool:

@@ -140,7 +140,7 @@ class Pairing:
 
     def may_be(self, one: Item, other: Item) -> bool:
         """Whether two of a kind that stand alone may be the same: of scopes more than half of what is right inside."""
-        if one.role and other.role:
+        if (one.role and other.role) or one.sign != other.sign:
             return False
         if one.is_scope:
             inside = self.before.classes(one.place.at), self.after.classes(other.place.at)
@@ -189,6 +189,7 @@ class Pairing:
             self.axes(item),
             *content,
             is_source(item),
+            item.sign,
         )
         number = self.numbers.setdefault(key, len(self.numbers))
         if number == len(self.keys):
