@@ -56,7 +56,7 @@ def placed(
 
 def negatives(items: list[Item]) -> set[Around]:
     """Where what is negated leads to."""
-    return {item.aim for item in items if negates(item)}
+    return {item.aim for item in items if item.aim and negates(item)}
 
 
 def negates(item: Item) -> bool:
@@ -65,6 +65,8 @@ def negates(item: Item) -> bool:
 
 def signed(items: list[Item], aims: Set[Around]) -> list[Item]:
     """The items with the signs of those that lead where both sides negate something: the halves of a rotation."""
+    if not aims and not any(item.sign for item in items):
+        return items
     taken = {
         tensor.number for item in items if item.aim in aims and negates(item) for tensor in item.call.inputs.values()
     }
