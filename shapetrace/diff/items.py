@@ -18,7 +18,7 @@ from ..passes.roles.functions import LINEARS, LOOKUPS, NORMS, PRODUCTS, short_na
 from ..schema import Call, TensorMeta, Trace, part
 from .stages import made_inside
 
-__all__ = ["INDEX", "NONE", "Around", "Item", "Part", "Place", "Side"]
+__all__ = ["INDEX", "NONE", "Around", "Item", "Part", "Place", "Side", "Sign"]
 
 Around = frozenset[Hashable]
 """What is known of where a step stands in the flow: roles, names of modules, activations."""
@@ -26,6 +26,8 @@ Around = frozenset[Hashable]
 NONE: Around = frozenset()
 
 LAYERS = LINEARS | LOOKUPS | NORMS
+
+Sign = Literal["", "negated", "negative"]
 
 Part = Literal["call", "inputs", "unmade", "outputs", "changed"]
 """Of a call: the call as a whole, or where one of its tensors stands; what it changed stands among its inputs."""
@@ -56,6 +58,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
               "k" of what is projected to keys
     structure  of a module, see `Side.structures`
     nick      what it is called on both sides together, where one name abbreviates the other: see `nicknamed`
+    sign      where both sides negate something on the way to the same: whether it is that, or what comes of it
     """
 
     place: Place
@@ -70,6 +73,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     aim: Around = NONE
     structure: int = 0
     nick: str = ""
+    sign: Sign = ""
 
     @property
     def is_block(self) -> bool:

@@ -47,6 +47,8 @@ class Key(NamedTuple):
     """Whether each of that content has one on the other side."""
     is_source: bool = False
     """Whether it is a function that makes something of nothing."""
+    sign: str = ""
+    """See `Item.sign`."""
 
 
 def score(one: Key, other: Key) -> int:
@@ -75,6 +77,8 @@ def score(one: Key, other: Key) -> int:
     if one.layer != other.layer and not (word or role or cls):
         return 0
     if not (word or role) and stand_apart(one, other, is_named=variable, are_layers=bool(one.layer and other.layer)):
+        return 0
+    if one.sign != other.sign and not (role or variable):
         return 0
     if one.numbers != other.numbers and one.numbers and other.numbers and not (word or role or variable):
         return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 
 import msgspec
 
@@ -12,7 +12,7 @@ from .items import INDEX, Item
 from .likeness import agree, stand_apart
 from .names import is_short_for, told_apart, words
 
-__all__ = ["Match", "Pairs", "displaced", "merged", "named", "names_once", "nicknamed"]
+__all__ = ["Match", "Pairs", "displaced", "merged", "named", "names_once", "nicknamed", "settled"]
 
 Pairs = list[tuple[int, int]]
 """Positions in two lists."""
@@ -51,6 +51,8 @@ def displaced(ours: list[Item], theirs: list[Item], pairs: Pairs, axes: Callable
     )
     for name, is_unique in ways:
         found = same(name, is_unique, [(a, ours[a]) for a in rest], [(b, theirs[b]) for b in others])
+        if name is by_class:
+            found = [(a, b) for a, b in found if not is_elsewhere(ours[a], theirs[b])]
         moved += found
         rest, others = rest - {a for a, _ in found}, others - {b for _, b in found}
     return sorted([*moved, *by_form([(a, ours[a]) for a in rest], [(b, theirs[b]) for b in others], axes)])
@@ -65,7 +67,7 @@ def by_form(
     for found, items in ((left, ours), (right, theirs)):
         for place, item in items:
             if item.call.kind == "function" and item.tensor is not None and item.origin and item.aim:
-                found.setdefault((item.origin, item.aim), []).append((place, axes(item)))
+                found.setdefault((item.origin, item.aim, item.sign), []).append((place, axes(item)))
     pairs: Pairs = []
     for around, steps in left.items():
         few = max(len(steps), len(right.get(around, ()))) <= MOST_LAYERS
@@ -73,6 +75,18 @@ def by_form(
         count = Counter(a for a, _ in fit), Counter(b for _, b in fit)
         pairs += [(a, b) for a, b in fit if count[0][a] == count[1][b] == 1]
     return pairs
+
+
+def settled(pairs: Pairs, moved: Pairs) -> tuple[Pairs, Pairs]:
+    """The same, where what stands after the same pair on both sides did not move, and is one of the pairs."""
+    pairs, still = pairs[:], []
+    for a, b in moved:
+        at = bisect_left(pairs, (a, b))
+        if (at == 0 or pairs[at - 1][1] < b) and (at == len(pairs) or pairs[at][1] > b):
+            pairs.insert(at, (a, b))
+        else:
+            still.append((a, b))
+    return pairs, still
 
 
 def unpaired(count: int, taken: list[int]) -> set[int]:
@@ -116,7 +130,9 @@ def nicknamed(ours: list[Item], theirs: list[Item], layer: Callable[[int, int], 
         right = kinds[1].get(kind, [])
         if right and max(len(left), len(right)) <= MOST_LAYERS:
             told, its = told_of(ours, left), told_of(theirs, right)
+            roles = [{items[at].role for at in places} - {""} for items, places in ((ours, left), (theirs, right))]
             same = ((a, b) for a in left for b in right if is_short_for(told[a], its[b]))
+            same = ((a, b) for a, b in same if not has_like(ours[a].role, theirs[b].role, roles[0] & roles[1]))
             fit += [(a, b) for a, b in same if not stand_apart(ours[a], theirs[b], are_layers=True)]
     count = Counter(a for a, _ in fit), Counter(b for _, b in fit)
     both = [(a, b) for a, b in fit if count[0][a] == count[1][b] == 1]
@@ -127,6 +143,11 @@ def nicknamed(ours: list[Item], theirs: list[Item], layer: Callable[[int, int], 
         ours[a] = msgspec.structs.replace(ours[a], nick=nick)
         theirs[b] = msgspec.structs.replace(theirs[b], nick=nick)
     return ours, theirs
+
+
+def has_like(role: str, other: str, both: Set[str]) -> bool:
+    """Whether of two with other roles one has a like on the other side, by its role: `both` are those on both sides."""
+    return role != other and not both.isdisjoint((role, other))
 
 
 def told_of(items: Sequence[Item], places: Sequence[int]) -> dict[int, frozenset[str]]:
@@ -163,7 +184,14 @@ def by_aim(item: Item) -> object:
 
 
 def by_class(item: Item) -> object:
-    return None if item.name or item.is_shell else (item.call.kind, item.call.name, item.role)
+    return None if item.name or item.is_shell else (item.call.kind, item.call.name, item.role, item.sign)
+
+
+def is_elsewhere(one: Item, other: Item) -> bool:
+    """Whether two steps have no more in common than what they are called: other dims, and another place in the flow."""
+    dims = [None if item.tensor is None else len(item.tensor.shape) for item in (one, other)]
+    around = (one.origin, other.origin), (one.aim, other.aim)
+    return dims[0] != dims[1] and any(ours and theirs and not ours & theirs for ours, theirs in around)
 
 
 def same(

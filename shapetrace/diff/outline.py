@@ -29,7 +29,10 @@ Covered = tuple[Place | None, Place | None]
 
 
 class Frame(msgspec.Struct):
-    """A module whose inside is being told."""
+    """A module whose inside is being told.
+
+    alone   of what stands on one side only, since what last corresponds in the order of both: the lines of the last
+    """
 
     match: Match | None
     todo: Iterator[Match]
@@ -37,6 +40,14 @@ class Frame(msgspec.Struct):
     heading: Draft
     passed: int = 0
     parts: list[tuple[Match | None, list[Draft]]] = []
+    alone: list[Draft] = []
+
+    def append(self, match: Match, drafts: list[Draft]) -> None:
+        self.parts.append((match, drafts))
+        if match.before is None or match.after is None:
+            self.alone = drafts
+        elif match.order is None:
+            self.alone = []
 
 
 class Outline:
@@ -77,7 +88,7 @@ class Outline:
             elif is_pair_of_scopes(match):
                 passed = len(self.passing)
                 drafts = self.heading(match, frame.depth)
-                frame.parts.append((match, drafts))
+                frame.append(match, drafts)
                 stack.append(Frame(match, iter(match.inside), frame.depth + 1, drafts[0], passed))
             else:
                 self.add(frame, match, self.step(match, frame.depth))
@@ -254,26 +265,22 @@ class Outline:
             draft.covers += [(None, place) for place in self.after.places(theirs)]
 
     def add(self, frame: Frame, match: Match, drafts: list[Draft]) -> None:
-        """Steps in a row that are not there on the other side are one change, if they have no names or are masks."""
-        last = frame.parts[-1][1][-1] if frame.parts and frame.parts[-1][1] else None
-        new = drafts[0] if drafts else None
-        if (
-            last is None
-            or new is None
-            or new.kind not in ("added", "removed")
-            or last.kind != new.kind
-            or not last.is_quiet
-        ):
-            frame.parts.append((match, drafts))
-        elif new.is_quiet:
-            last.steps += new.steps
-            last.covers += new.covers
-        elif not last.is_plumbing and new.is_step:
-            new.steps += last.steps
-            new.covers = last.covers + new.covers
-            frame.parts[-1][1][-1] = new
-        else:
-            frame.parts.append((match, drafts))
+        """Steps in a row that are not there on the other side are one change, if they have no names or are masks.
+
+        What moved does not part them, for it stands among those of one side only.
+        """
+        is_alone = match.before is None or match.after is None
+        last, new = frame.alone[-1] if is_alone and frame.alone else None, drafts[0]
+        if last is not None and last.kind == new.kind and last.is_quiet:
+            if new.is_quiet:
+                last.steps += new.steps
+                last.covers += new.covers
+                return
+            if not last.is_plumbing and new.is_step:
+                new.steps += last.steps
+                new.covers = last.covers + new.covers
+                frame.alone.pop()
+        frame.append(match, drafts)
 
 
 def is_pair_of_scopes(match: Match) -> bool:

@@ -19,7 +19,7 @@ from .alignment import align
 from .blocks import are_exchanged, contents, told
 from .items import INDEX, Item, Place, Side
 from .likeness import Key, does_the_same, is_later, score, stand_apart
-from .matching import Match, Pairs, displaced, merged, named, names_once, nicknamed
+from .matching import Match, Pairs, displaced, merged, named, names_once, nicknamed, settled
 from .stages import staged
 from .surroundings import placed
 
@@ -109,7 +109,7 @@ class Pairing:
         right = [self.number(item, self.after, once, beside[0], told(item, blocks[1], *count[::-1])) for item in theirs]
         pairs = align(left, right, self.score)
         pairs = sorted([*pairs, *self.alone(ours, theirs, pairs, once)])
-        return pairs, displaced(ours, theirs, pairs, self.axes)
+        return settled(pairs, displaced(ours, theirs, pairs, self.axes))
 
     def alone(self, ours: list[Item], theirs: list[Item], pairs: Pairs, once: Once) -> Iterator[tuple[int, int]]:
         """Steps of other names and classes that are the only ones of their kind between what corresponds.
@@ -140,7 +140,7 @@ class Pairing:
 
     def may_be(self, one: Item, other: Item) -> bool:
         """Whether two of a kind that stand alone may be the same: of scopes more than half of what is right inside."""
-        if one.role and other.role:
+        if (one.role and other.role) or one.sign != other.sign:
             return False
         if one.is_scope:
             inside = self.before.classes(one.place.at), self.after.classes(other.place.at)
@@ -189,6 +189,7 @@ class Pairing:
             self.axes(item),
             *content,
             is_source(item),
+            item.sign,
         )
         number = self.numbers.setdefault(key, len(self.numbers))
         if number == len(self.keys):

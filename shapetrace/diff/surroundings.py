@@ -15,7 +15,7 @@ import msgspec
 from ..passes.nesting import siblings
 from ..passes.roles.functions import ACTIVATIONS, short_name
 from ..schema import Call
-from .items import NONE, Around, Item, Side
+from .items import NONE, Around, Item, Side, Sign
 from .matching import named, names_once
 
 __all__ = ["placed"]
@@ -23,6 +23,8 @@ __all__ = ["placed"]
 MOST = 16
 """Of what stands between more than so many nothing is told."""
 
+
+NEGATIONS = frozenset({"neg", "negative"})
 
 Labels = list[Hashable]
 """Of each item by what it is known on both sides; None if it is not."""
@@ -48,7 +50,33 @@ def placed(
         }
         around = zip(items, origins(items, side, own, start), aims(items, side, own), strict=True)
         found.append([stands(item, origin, aim) for item, origin, aim in around])
-    return found[0], found[1]
+    shared_aims = (negatives(found[0]) & negatives(found[1])) - {NONE}
+    return signed(found[0], shared_aims), signed(found[1], shared_aims)
+
+
+def negatives(items: list[Item]) -> set[Around]:
+    """Where what is negated leads to."""
+    return {item.aim for item in items if item.aim and negates(item)}
+
+
+def negates(item: Item) -> bool:
+    return item.call.kind == "function" and short_name(item.call) in NEGATIONS
+
+
+def signed(items: list[Item], aims: Set[Around]) -> list[Item]:
+    """The items with the signs of those that lead where both sides negate something: the halves of a rotation."""
+    if not aims and not any(item.sign for item in items):
+        return items
+    taken = {
+        tensor.number for item in items if item.aim in aims and negates(item) for tensor in item.call.inputs.values()
+    }
+    found = []
+    for item in items:
+        sign: Sign = ""
+        if item.aim in aims and item.call.kind == "function":
+            sign = "negative" if negates(item) else "" if taken.isdisjoint(numbers(item)) else "negated"
+        found.append(item if item.sign == sign else msgspec.structs.replace(item, sign=sign))
+    return found
 
 
 def known(labels: Labels) -> set[Hashable]:

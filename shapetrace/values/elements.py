@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import dropwhile, permutations
+import math
+from collections.abc import Iterator
+from itertools import dropwhile, islice, permutations
 
 import torch
 from torch import Tensor
@@ -10,7 +12,18 @@ from torch.testing._comparison import default_tolerances
 
 from ..diff.divergence import Apart, Extreme, Tolerance
 
-__all__ = ["apart", "are_masks", "arranged", "comparable", "hidden", "likest", "repeated", "rounding", "tolerance"]
+__all__ = [
+    "apart",
+    "are_masks",
+    "arranged",
+    "comparable",
+    "hidden",
+    "likest",
+    "repeated",
+    "rounding",
+    "tolerance",
+    "turned",
+]
 
 HIDDEN = -9_000.0
 """What is no higher hides a key, whatever a model writes for it: -inf, the lowest number of a dtype, -10000."""
@@ -82,18 +95,63 @@ def likest(after: Tensor, like: Tensor) -> Tensor | None:
     """`after` with its dims in the order in which it comes closest to `like`, and put together or taken apart as they
     are there: for what is kept in another layout, and whose axes do not tell it. None if it has other elements.
     """
-    whole = after.squeeze()
-    if whole.numel() != like.numel() or whole.dim() > MOST_DIMS or not 0 < whole.numel() <= MOST_ELEMENTS:
+    if after.numel() != like.numel() or not 0 < after.numel() <= MOST_ELEMENTS:
         return None
     best, least = None, torch.inf
-    for order in permutations(range(whole.dim())):
-        way = whole.permute(order).reshape(like.shape)
+    for way in layouts(after.squeeze(), like):
         far = float((way.double() - like.double()).abs().nan_to_num(posinf=0).mean())
         if far < least:
             best, least = way, far
         if not far:
             break
     return best
+
+
+def layouts(after: Tensor, like: Tensor) -> Iterator[Tensor]:
+    """`after` in the shape of `like`, for each order of the dims of that which has more of them; those of 1 apart."""
+    sizes = [size for size in like.shape if size != 1]
+    if max(after.dim(), len(sizes)) > MOST_DIMS:
+        return
+    if after.dim() >= len(sizes):
+        yield from (after.permute(order).reshape(like.shape) for order in permutations(range(after.dim())))
+        return
+    for order in permutations(range(len(sizes))):
+        back = [order.index(place) for place in range(len(sizes))]
+        yield after.reshape([sizes[place] for place in order]).permute(back).reshape(like.shape)
+
+
+def turned(after: Tensor, like: Tensor, ours: Axes, theirs: Axes) -> Iterator[Tensor]:
+    """`after` as it is if the letters of one product are in another order there: "B·T" may run through T first.
+
+    The product stands on one side, its letters on the other.
+    """
+    if after.numel() != like.numel():
+        return
+    for at, axis in enumerate(theirs):
+        start, count = spread(axis, ours)
+        sizes = like.shape[start : start + count]
+        for order in reorderings(count) if math.prod(sizes) == after.shape[at] else ():
+            apart_ = after.reshape(*after.shape[:at], *(sizes[place] for place in order), *after.shape[at + 1 :])
+            back = (at + order.index(place) for place in range(count))
+            yield apart_.permute(*range(at), *back, *range(at + count, apart_.dim())).reshape(like.shape)
+    for axis in ours:
+        start, count = spread(axis, theirs)
+        for order in reorderings(count):
+            dims = (start + place for place in order)
+            yield after.permute(*range(start), *dims, *range(start + count, after.dim())).reshape(like.shape)
+
+
+def spread(axis: str | int, axes: Axes) -> tuple[int, int]:
+    """Where the letters of a product stand side by side among other axes, and how many; (0, 0) if they do not."""
+    letters = tuple(str(axis).split("·"))
+    count = len(letters)
+    starts = (start for start in range(len(axes) - count + 1) if axes[start : start + count] == letters)
+    return next(((start, count) for start in starts if count > 1), (0, 0))
+
+
+def reorderings(count: int) -> Iterator[tuple[int, ...]]:
+    """All orders of so many but the one in which they are."""
+    return islice(permutations(range(count)), 1, None)
 
 
 def factors(axes: Axes) -> list[str | int]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from shapetrace.diff import alignment
 from shapetrace.diff.alignment import align, longest_rising
+from shapetrace.diff.matching import settled
 
 KEYS = st.lists(st.integers(0, 4), max_size=9)
 
@@ -63,3 +64,9 @@ def test_a_longest_rising_subsequence_is_found(numbers: list[int]) -> None:
         if any(all(numbers[a] < numbers[b] for a, b in pairwise(s)) for s in places(numbers, n))
     )
     assert len(found) == most
+
+
+def test_what_stands_after_the_same_pair_on_both_sides_did_not_move() -> None:
+    pairs, moved = settled([(0, 0), (3, 4)], [(1, 2), (2, 1), (5, 3)])
+    assert pairs == [(0, 0), (1, 2), (3, 4)]
+    assert moved == [(2, 1), (5, 3)]

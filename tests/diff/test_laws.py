@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
@@ -91,6 +92,17 @@ def test_swapped_sides_swap_what_was_added_and_what_was_removed(before: Trace, a
     assert alone(there, "added", 1) == alone(back, "removed", 0)
     assert alone(there, "removed", 0) == alone(back, "added", 1)
     assert bool(there) == bool(back)
+
+
+@given(TRACES, TRACES)
+def test_swapped_sides_swap_how_many_changes_tell_it(before: Trace, after: Trace) -> None:
+    """Steps that are told in one line are so whichever side comes first, whatever moved between them."""
+    assert counted(compare(before, after)) == counted(compare(after, before), added="removed", removed="added")
+
+
+def counted(diff: Diff, **other: str) -> Counter[tuple[str, int]]:
+    """Of each kind of changes, by its name or an `other` one, how many tell so many steps."""
+    return Counter((other.get(change.kind, change.kind), change.steps) for change in diff.changes)
 
 
 @given(TRACES, TRACES)
