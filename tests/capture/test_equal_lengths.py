@@ -73,3 +73,22 @@ def test_of_a_mask_for_both_lengths(B: int, T: int, S: int) -> None:
     x, source, mask = torch.randn(B, T, 8), torch.randn(B, S, 8), torch.randn(T, S)
     given = [("B", "T", "C"), ("B", "S", 8), ("T", "S")]
     assert named(Crossed(), x, source, mask) == (given, ("B", "H", "T", "S"))
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_of_rows_that_are_flattened_both_ways(size: int) -> None:
+    class Flattened(nn.Module):
+        """One layer sees B·T rows, and attention, the batch second, T·B."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.up, self.attention = nn.Linear(8, 8), nn.MultiheadAttention(8, 2, batch_first=True)
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = x + self.up(x.view(-1, 8)).view_as(x)
+            out: Tensor = self.attention(x, x, x)[0]
+            return x + out
+
+    trace = shapetrace.trace(Flattened(), torch.zeros(size, size, 8))
+    assert trace.calls[0].inputs["x"].axes == ("B", "T", "C")
+    assert trace.notes == ()

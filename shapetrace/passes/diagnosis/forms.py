@@ -8,7 +8,11 @@ from .fault import Fault, modules
 
 __all__ = ["array", "listed_tensors", "none", "one_state", "two_states"]
 
-LIST = re.compile(r"(\w+)\(\): argument '\w+' \(position \d+\) must be tuple of Tensors, not Tensor")
+LIST = re.compile(
+    r"(\w+)\(\)(?:: argument '\w+' \(position \d+\) must be tuple of Tensors, not Tensor"
+    r"| received an invalid combination of arguments - got \(Tensor, .*\), "
+    r"but expected one of:\n \* \(tuple of Tensors )"  # torch 2.6
+)
 
 
 def none(fault: Fault) -> str | None:

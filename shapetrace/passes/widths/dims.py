@@ -245,13 +245,13 @@ class Dims:
                     self.join(rest[0][0], rest[1][0])
 
     def add_up(self) -> None:
-        """What is the sum, or the product, of the same is the same."""
+        """What is the sum, or the product, of the same is the same; but T·B and B·T lie in another order."""
         sums: dict[tuple[Dim, ...], Dim] = {}
         for whole, parts in self.sums:
             self.join(whole, sums.setdefault(tuple(sorted(map(self.root, parts))), whole))
         products: dict[tuple[Dim, ...], Dim] = {}
         for whole, parts in self.products:
-            self.join(whole, products.setdefault(tuple(sorted(map(self.root, parts))), whole))
+            self.join(whole, products.setdefault(tuple(map(self.root, parts)), whole))
 
     def settle(self) -> None:
         """Of a dim that is cut in several ways the pieces are the same where the borders are."""
