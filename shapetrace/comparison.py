@@ -123,15 +123,16 @@ def diff(
     if names_trace(before) and names_trace(after):
         refuse_of_files(context, {"--input": input, "--set": set, "--axes": axes or None})
     ours, theirs = side(before, *how), side(after, *how)
-    found = compare(ours, theirs, exact=exact, **fields)
-    text = rendered(
-        found if what == "json" else named(found, before, after),
-        what,
-        all=all,
-        context=unified,
-        width=width,
-        is_file=output is not None,
-    )
+    with uncollected():
+        found = compare(ours, theirs, exact=exact, **fields)
+        text = rendered(
+            found if what == "json" else named(found, before, after),
+            what,
+            all=all,
+            context=unified,
+            width=width,
+            is_file=output is not None,
+        )
     put(text, output, f"{before} against {after}")
     raise typer.Exit(1 if found else 0)
 
