@@ -87,13 +87,17 @@ class FunctionCalls(TorchFunctionMode):
         given = []
         for value in values:
             kind = type(value)
-            if kind is Tensor or kind in PLAIN:
+            if kind is int:
+                given.append(value)
+            elif kind is Tensor or kind in PLAIN:
                 seen = known(id(value))
-                if seen is not None and seen() is value and seen.version == value._version:
+                if seen is None:
+                    given.append(read(value))
+                elif seen() is value and seen.version == value._version:
                     given.append(seen.meta)
                 else:
                     given.append(recorder.table.describe(value))
-            elif kind is int or kind in ATOMS:
+            elif kind in ATOMS:
                 given.append(value)
             else:
                 given.append(recorder.look(value, keys, len(given)))
@@ -198,7 +202,9 @@ def function_of(function: Any) -> Function | None:
 def is_of_torch(function: Any) -> bool:
     if isinstance(function, FunctionType):
         return function.__module__.startswith("torch.") and "<locals>" not in function.__qualname__
-    return isinstance(function, (MethodDescriptorType, MethodWrapperType, BuiltinFunctionType)) and (
+    if isinstance(function, MethodWrapperType):  # what reads or sets an attribute
+        function = getattr(function.__self__, "__objclass__", None)
+    return isinstance(function, (MethodDescriptorType, BuiltinFunctionType, type)) and (
         "torch" in (getattr(function, "__module__", None) or repr(function))
     )
 

@@ -18,6 +18,7 @@ from weakref import ref
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn import Parameter
 
 from ..schema import TensorMeta
 
@@ -25,7 +26,7 @@ __all__ = ["PLAIN", "Numbers", "Stamp", "TensorTable"]
 
 T = TypeVar("T")
 
-PLAIN = frozenset({Tensor, torch.nn.Parameter, FakeTensor})
+PLAIN = frozenset({Tensor, Parameter, FakeTensor})
 """The classes whose attributes can be read without running anyone's `__torch_function__`."""
 
 
@@ -69,9 +70,9 @@ class TensorTable:
     def describe(self, tensor: Any) -> TensorMeta:
         """What `tensor` is now. It is read again only if its version moved: each change of its form moves it."""
         known = self.known.get(id(tensor))
-        if known is not None and known() is tensor and known.version == tensor._version:
-            return known.meta
-        return self.read(tensor, self.number_of(tensor))
+        if known is None or known() is not tensor:
+            return self.read(tensor)
+        return known.meta if known.version == tensor._version else self.read(tensor, known.meta.number)
 
     def stamp(self, meta: TensorMeta, key: int) -> Stamp:
         return meta, key, self.known[key].version if key in self.known else None
@@ -131,11 +132,13 @@ class TensorTable:
             else:
                 form = tensor.shape, tensor.stride(), tensor.dtype, tensor.is_cpu or tensor.device
             make = FORMS.get(form) or made(form)
-            if kind is Tensor and key not in self.names:
+            named = self.names.get(key)
+            if kind is Tensor and named is None:
                 known.meta = make(tensor.storage_offset(), number, memory)
             else:
-                kind_name = None if kind is Tensor or is_fake_result(tensor) else "Parameter"
-                known.meta = make(tensor.storage_offset(), number, memory, self._name(tensor), kind_name)
+                name = None if named is None or named[0]() is not tensor else named[1]
+                is_parameter = kind is not Tensor and (kind is Parameter or isinstance(tensor, Parameter))
+                known.meta = make(tensor.storage_offset(), number, memory, name, "Parameter" if is_parameter else None)
             known.version = tensor._version
             self.known[key] = known
             return known.meta
@@ -200,10 +203,6 @@ class Words(dict[object, str]):
     def __missing__(self, thing: object) -> str:
         word = self[thing] = sys.intern(str(thing).removeprefix("torch."))
         return word
-
-
-def is_fake_result(tensor: Tensor) -> bool:
-    return type(tensor) is FakeTensor and not isinstance(tensor, torch.nn.Parameter)
 
 
 WORDS = Words()
