@@ -25,7 +25,7 @@ __all__ = [
     "unknown",
 ]
 
-ORDER = "BTSCHDGFVPLEKJRUQZNAMhgdkwcij"
+ORDER = "BTSCHDGFVPLEKJRUQZNAMnehgdkwcij"
 """As a paper would list them; other letters follow."""
 
 MODEL_AXES = "CHDGFV"
@@ -34,7 +34,7 @@ MODEL_AXES = "CHDGFV"
 STATE_AXES = "hgdkwc"
 """Those of a state space or of linear attention, which stand beside attention with its own heads."""
 
-PART_AXES = f"EKJRUQZNAM{STATE_AXES}ij"
+PART_AXES = f"EKJRUQZNAMne{STATE_AXES}ij"
 """Those that only models of some kind have. What is among neither of these, but L, is an axis of the input."""
 
 FIELDS = {
@@ -43,7 +43,7 @@ FIELDS = {
     "H": "H num_attention_heads n_head n_heads num_heads nhead heads attention_heads encoder_attention_heads "
     "decoder_attention_heads num_encoder_attention_heads num_decoder_attention_heads speech_encoder_attention_heads",
     "G": "G num_key_value_heads n_kv_heads num_kv_heads n_kv_head kv_heads kv_n_heads",
-    "D": "D head_dim d_kv dim_head d_head attention_head_dim kv_channels",
+    "D": "D head_dim d_kv dim_head d_head attention_head_dim attention_head_size kv_channels",
     "F": "F intermediate_size ffn_dim n_inner d_ff d_inner ff_dim mlp_dim dim_feedforward ffn_hidden_size hidden_dim "
     "encoder_ffn_dim decoder_ffn_dim speech_encoder_intermediate_size",
     "V": "V vocab_size n_vocab num_tokens",
@@ -58,11 +58,13 @@ FIELDS = {
     "N": "state_size mamba_d_state ssm_state_size d_state",
     "A": "time_step_rank mamba_dt_rank dt_rank",
     "M": "embedding_size word_embed_proj_dim",
+    "n": "hc_mult hc_count altup_num_inputs",
+    "e": "hidden_size_per_layer_input",
     "h": "mamba_n_heads mamba_num_heads n_mamba_heads linear_num_value_heads linear_num_heads",
     "g": "mamba_n_groups mamba_ngroups n_groups linear_num_key_heads",
     "d": "mamba_d_head mamba_head_dim mamba_headdim linear_value_head_dim linear_head_dim",
     "k": "linear_key_head_dim",
-    "w": "conv_kernel d_conv mamba_d_conv linear_conv_kernel_dim short_conv_kernel_size conv_L_cache",
+    "w": "conv_kernel d_conv mamba_d_conv linear_conv_kernel_dim short_conv_kernel_size conv_L_cache conv_kernel_size",
     "c": "chunk_size mamba_chunk_size",
     "i": "index_n_heads indexer_n_heads",
     "j": "index_head_dim indexer_head_dim",
@@ -74,6 +76,8 @@ R, U      the part of a head that is rotated, and that which is not, where a hea
 Q, Z      the ranks of what queries, and what keys and values are projected from
 N, A      the state of each channel, and the rank of its time step, in a state space
 M         the width of the embedding, where it is another than C
+n         the residual streams that go side by side: what hyper-connections call their expansion
+e         the width of the embedding that each layer adds of its own
 h, g      the heads of a state space or of linear attention, and the groups that share an input, or the heads of keys
 d, k      the width of such a head, and that of its keys
 w, c      the window of its convolution, and the length of the chunks that it goes by
@@ -97,13 +101,19 @@ IN_STATE = {"num_heads": "h", "head_dim": "d"}
 """What a state space calls its heads where there are no others."""
 
 MADE = {
-    "qk_head_dim": "U+R",
-    "attention_hidden_size": "2·C",
-    "mamba_d_ssm": "h·d",
-    "expand": "h·d/C",
-    "mamba_expand": "h·d/C",
+    "qk_head_dim": ("U+R",),
+    "attention_hidden_size": ("C", "2·C"),
+    "mamba_d_ssm": ("h·d",),
+    "expand": ("h·d/C",),
+    "mamba_expand": ("h·d/C",),
+    "swa_num_attention_heads": ("H",),
+    "swa_num_key_value_heads": ("G",),
+    "num_global_key_value_heads": ("G",),
+    "swa_head_dim": ("D",),
+    "swa_v_head_dim": ("D",),
+    "global_head_dim": ("D",),
 }
-"""Names for what is made of axes."""
+"""Names for what may be made of axes, and how; layers of another kind may have heads of their own, or the same."""
 
 TIED = {"G": "H", "M": "C", "g": "h", "k": "d"}
 """Letters that are another where they have its size: each query head has keys of its own, or nothing is projected."""

@@ -88,6 +88,7 @@ def test_letters_stand_as_a_paper_would_list_them_and_others_follow() -> None:
                 "linear_key_head_dim": "k",
             },
         ),
+        ("hc_mult hidden_size_per_layer_input", {"hc_mult": "n", "hidden_size_per_layer_input": "e"}),
         ("index_n_heads index_head_dim", {"index_n_heads": "i", "index_head_dim": "j"}),
         # heads of a state space where there is no attention
         (

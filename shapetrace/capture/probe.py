@@ -300,7 +300,7 @@ def reaches(trace: Trace, failed: Trace) -> bool:
     return made == list(map(place, failed.calls))
 
 
-KINDS = ("CHDGhgdk", "F", "V", "EK", "ij", *"JRUQZNAMwc")
+KINDS = ("CHDGhgdk", "F", "V", "EK", "ij", *"JRUQZNAMnewc")
 """Letters of a model that are tried together, where not all of them can be changed."""
 
 PARTS = {"CHDGhgdk": ("CHDG", "hgdk"), "CHDG": ("C", "HG", "D"), "hgdk": ("hg", "d", "k")}

@@ -119,7 +119,10 @@ def changed(config: Any, old: Mapping[str, int], new: Mapping[str, int]) -> Any:
 def made(fields: Mapping[str, Any], old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, int]:
     """Of the fields that are made of letters those that are others now, where the letters make a whole number."""
     fitting = [
-        (name, formula) for name, formula in MADE.items() if name in fields and evaluate(formula, old) == fields[name]
+        (name, formula)
+        for name, formulas in MADE.items()
+        for formula in formulas
+        if name in fields and evaluate(formula, old) == fields[name]
     ]
     sizes = {name: evaluate(formula, {**old, **new}) for name, formula in fitting}
     return {name: size for name, size in sizes.items() if size is not None and size != fields[name]}

@@ -155,6 +155,27 @@ def test_letters_are_the_whole_numbers_that_size_axes_of_the_model(
                 "linear_key_head_dim": 24,
             },
         ),
+        ({"d_model": 8, "attention_hidden_size": 8}, {"C": 38}, {"d_model": 38, "attention_hidden_size": 38}),
+        ({"d_model": 8, "attention_hidden_size": 16}, {"C": 38}, {"d_model": 38, "attention_hidden_size": 76}),
+        (  # layers of another kind have the same heads, but key and value heads of their own
+            {
+                "num_heads": 4,
+                "head_dim": 8,
+                "num_key_value_heads": 2,
+                "swa_num_attention_heads": 4,
+                "swa_head_dim": 8,
+                "swa_num_key_value_heads": 1,
+            },
+            {"H": 6, "D": 16, "G": 3},
+            {
+                "num_heads": 6,
+                "head_dim": 16,
+                "num_key_value_heads": 3,
+                "swa_num_attention_heads": 6,
+                "swa_head_dim": 16,
+                "swa_num_key_value_heads": 1,
+            },
+        ),
     ],
 )
 def test_what_hangs_together_in_a_configuration_changes_together(

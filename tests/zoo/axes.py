@@ -119,7 +119,7 @@ def by_place(trace: Trace) -> dict[tuple[str, str, str, str], list[Call]]:
 
 
 def named(s: Subject) -> Verdict:
-    """How many dims of the tensors between the embedding and the logits have an axis; dims of size 1 need none."""
+    """How many dims of the tensors between the embedding and the logits have an axis; dims of size 1 or 0 need none."""
     dims = [
         (axis, size)
         for call in between(s.trace)
@@ -127,7 +127,7 @@ def named(s: Subject) -> Verdict:
         for axis, size in zip(tensor.axes or tensor.shape, tensor.shape, strict=True)
     ]
     known = sum(isinstance(axis, str) for axis, _ in dims)
-    count = sum(isinstance(axis, str) or size != 1 for axis, size in dims)
+    count = sum(isinstance(axis, str) or size > 1 for axis, size in dims)
     share = known / count if count else 1.0
     return Verdict(share >= 0.95, f"{share:.1%}", known, count)
 

@@ -61,7 +61,9 @@ FIELDS: list[tuple[Callable[[Sizes], int], str]] = [
     (lambda z: z.i, "index_n_heads indexer_n_heads"),
     (lambda z: z.j, "index_head_dim indexer_head_dim"),
     (lambda z: 64, "image_size"),
-    (lambda z: 14, "hidden_size_per_layer_input laurel_rank"),
+    (lambda z: z.n, "hc_mult hc_count altup_num_inputs"),
+    (lambda z: z.e, "hidden_size_per_layer_input"),
+    (lambda z: 25, "laurel_rank"),
 ]  # fmt: skip
 """How large -> the names of fields; the first that has the name counts."""
 

@@ -21,6 +21,7 @@ class Sizes(NamedTuple):
     k         width of its keys, where it may be another
     w, c      window of its convolution, and length of its chunks
     i, j      heads of an indexer, and their width
+    n, e      residual streams side by side, and the width of the embedding that each layer adds
     L         layers, where the configuration does not ask for more of them to have each kind once
     """
 
@@ -50,6 +51,8 @@ class Sizes(NamedTuple):
     c: int = 5
     i: int = 3
     j: int = 26
+    n: int = 5
+    e: int = 14
     L: int = 2
 
     @property
@@ -109,6 +112,8 @@ PARTS = {
     "c": [3, 4, 6, 8],
     "i": [2, 5, 6, 7],
     "j": [12, 18, 30, 34],
+    "n": [2, 3, 4, 6],
+    "e": [10, 20, 22, 38],
 }
 """The sizes that axes of some models may have elsewhere. What is rotated is no more than the least width of a head."""
 
