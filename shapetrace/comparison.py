@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from . import files
+from .contexts import context
 from .errors import FileError
 from .options import Axes, Changes, Inputs, Seed, Width, number, sizes
 from .schema import Trace
@@ -137,7 +137,7 @@ def diff(
     raise typer.Exit(1 if found else 0)
 
 
-@contextmanager
+@context
 def uncollected() -> Iterator[None]:
     """Without looks for cycles: there are none among the records of two traces, of which each look goes through all. A
     tenth to a fifth of the time for 10,000 calls."""

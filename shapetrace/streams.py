@@ -7,9 +7,10 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import redirect_stdout, suppress
 
 from . import files
+from .contexts import context
 from .errors import FileError, printable
 from .files import reason
 from .schema import Trace
@@ -26,7 +27,7 @@ def set_encoding() -> None:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
-@contextmanager
+@context
 def aside() -> Iterator[None]:
     """What the user's code prints meanwhile goes to stderr: it is not the record."""
     warnings.filterwarnings("ignore", "Failed to initialize NumPy")  # torch says so where there is none; none is needed

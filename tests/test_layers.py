@@ -5,7 +5,7 @@ golden
 renderers                        rich only here
 capture    targets    passes     torch only in capture, targets and values
 schema    files    records    letters    msgspec and the standard library
-errors
+errors    contexts
 """
 
 import ast
@@ -21,23 +21,24 @@ import shapetrace.models
 
 MAY_IMPORT = {
     "errors": "",
+    "contexts": "",
     "schema": "msgspec errors",
     "files": "msgspec errors schema",
     "records": "msgspec errors schema",
-    "streams": "errors schema files",
+    "streams": "errors contexts schema files",
     "letters": "errors",
     "passes": "msgspec errors schema files records letters",
     "diff": "msgspec errors schema records letters passes",
-    "capture": "msgspec torch errors schema records letters passes",
-    "targets": "msgspec torch errors schema letters capture",
-    "values": "msgspec torch errors schema records passes diff capture",
+    "capture": "msgspec torch errors contexts schema records letters passes",
+    "targets": "msgspec torch errors contexts schema letters capture",
+    "values": "msgspec torch errors contexts schema records passes diff capture",
     "renderers": "msgspec rich errors schema files records letters passes diff",
     "view": "msgspec errors schema files streams renderers",
     "golden": "msgspec errors schema files diff renderers",
     "check": "msgspec errors files streams targets golden",
     "options": "typer targets renderers",
     "valuation": "msgspec errors streams targets diff values",
-    "comparison": "typer errors schema files streams targets diff renderers options valuation",
+    "comparison": "typer errors contexts schema files streams targets diff renderers options valuation",
     "__init__": "errors schema files records",
     "pytest_plugin": "pytest errors schema files golden",
     "cli": "msgspec typer __init__ errors files streams view targets renderers check options comparison",

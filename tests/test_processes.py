@@ -48,6 +48,17 @@ def test_that_test_would_see_torch_imported() -> None:
     assert "ModuleNotFoundError: import of torch halted" in err
 
 
+def test_the_first_trace_that_is_shown_draws_no_random_number() -> None:
+    code = (
+        "import random, torch, shapetrace\n"
+        "trace = shapetrace.trace(torch.nn.Linear(4, 4), torch.zeros(2, 4))\n"
+        "before = random.getstate()\n"
+        "str(trace), trace._repr_html_()\n"
+        "print(random.getstate() == before)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
+
+
 def test_it_runs_as_a_module() -> None:
     assert process("--version") == (0, f"shapetrace {shapetrace.__version__}\n", "")
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 import msgspec
 import torch
 from torch import nn
 
+from ..contexts import context
 from ..errors import ShapetraceError, TargetError
 from ..records import Record, record_of
 from ..schema import Trace
@@ -108,6 +109,7 @@ class Tap:
         self._naming: Naming | None = None
         self._forwards = 0
         self._watch: Watch | None = None
+        self._what = type(model).__name__
         self._block = ExitStack()
         self._in_block = False
         self._in_callback = False
@@ -156,6 +158,13 @@ class Tap:
         if self._attached:
             self._attached = False
             self._slot.__exit__()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Of the model, if it is not watched any more: what has no axes yet holds it until it has."""
+        if not self._attached and self._watch is None:
+            for held in ("_model", "_slot"):
+                self.__dict__.pop(held, None)
 
     def __enter__(self) -> Tap:
         if not self._attached or self._in_block:
@@ -176,7 +185,7 @@ class Tap:
 
     def __repr__(self) -> str:
         state = "attached to" if self._attached else "detached from"
-        return f"<Tap {state} {type(self._model).__name__}, traces: {len(self._complete) + len(self._running())}>"
+        return f"<Tap {state} {self._what}, traces: {len(self._complete) + len(self._running())}>"
 
     def _forward(self, _: nn.Module, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A forward of the model, which is called through here while attached."""
@@ -206,7 +215,7 @@ class Tap:
     def _again(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace:
         return recorded(model, args, kwargs, detail=msgspec.structs.replace(self._detail, stats=False))
 
-    @contextmanager
+    @context
     def _watching(self) -> Iterator[Watch]:
         watch = Watch(self._model, self._detail)
         error: BaseException | None = None
@@ -221,6 +230,7 @@ class Tap:
             self._watch = None
             if watch.recorder.calls:
                 self._keep(watch.unread(error), watch.recorder.table.living(), error)
+            self._let_go()
             error = None  # it leads here through its traceback
 
     def _next(self, watch: Watch) -> None:

@@ -11,7 +11,7 @@ import sys
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from threading import get_ident
@@ -23,6 +23,7 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
+from ..contexts import context
 from .forms import FUSED, Form, form_of, opaque, would_fuse
 from .noted import NotedModule
 from .places import MODULE_CALL, NOWHERE, PLACES, Place
@@ -195,7 +196,7 @@ class HookRegistry:
         module._forward_hooks_with_kwargs.pop(self.id, None)
         module._forward_hooks_always_called.pop(self.id, None)
 
-    @contextmanager
+    @context
     def hooked(self, module: nn.Module) -> Iterator[None]:
         """Hooks on a module for one call of it, or for those that it makes of itself."""
         if self.id in module._forward_pre_hooks:

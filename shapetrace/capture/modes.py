@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodDescriptorType, MethodWrapperType
 from typing import Any
@@ -15,6 +14,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode, _get_current_function_mode, _pop_mode, _push_mode
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode, _pop_mode_temporarily
 
+from ..contexts import context
 from .materialised import MATERIALISED
 from .noted import INDEX, NONE, Function, keys_of
 from .opened import OPENED
@@ -147,7 +147,7 @@ class FunctionCalls(TorchFunctionMode):
 
         return run
 
-    @contextmanager
+    @context
     def aside(self) -> Iterator[None]:
         """Off the stack for a while. Where another mode lies on top of this one, it stays where it is."""
         if _get_current_function_mode() is not self:
@@ -170,7 +170,7 @@ class OpCalls(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         return self.recorder.run(op_of(func), func, args, kwargs, None)
 
-    @contextmanager
+    @context
     def aside(self) -> Iterator[None]:
         """Off the stack for a while, as `FunctionCalls.aside`."""
         if _get_current_dispatch_mode() is not self:

@@ -12,7 +12,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from typing import Any, cast
 
 import torch
@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 from torch.utils._python_dispatch import _pop_mode as _pop_dispatch_mode
 from torch.utils._python_dispatch import _push_mode as _push_dispatch_mode
 
+from ..contexts import context
 from .compiled import uncompiled
 
 __all__ = ["undisturbed", "without_modes"]
@@ -29,7 +30,7 @@ ONE_AT_A_TIME = threading.RLock()
 """All that is put aside here is the process's; two threads at once would put it back in the wrong order."""
 
 
-@contextmanager
+@context
 def undisturbed() -> Iterator[None]:
     """Nothing is printed or compiled; random numbers (Python's, NumPy's, torch's) go on as if none had been drawn."""
     with ONE_AT_A_TIME, without_modes():
@@ -78,7 +79,7 @@ def cuda_devices() -> list[int]:
     return list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
 
 
-@contextmanager
+@context
 def without_modes() -> Iterator[None]:
     """Modes that are not torch's own see nothing of it; those that are, a default device for one, it may need."""
     functions, ops = list(_get_current_function_mode_stack()), list(_get_current_dispatch_mode_stack())

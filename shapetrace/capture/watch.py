@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, nullcontext
 from threading import get_ident
 
 import msgspec
 import torch
 from torch import nn
 
+from ..contexts import context
 from ..errors import ShapetraceError
 from ..schema import Trace
 from .compiled import CompiledFunctions
@@ -76,7 +77,7 @@ class Watch:
             nullcontext  # so that nothing here leads back here, and all of it is freed at once
         )
 
-    @contextmanager
+    @context
     def aside(self) -> Iterator[None]:
         """Watch nothing for a while."""
         thread, self.recorder.thread = self.recorder.thread, 0

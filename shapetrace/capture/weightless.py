@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
 )
 
+from ..contexts import context
 from .bounds import within_bounds
 from .copied import weightless
 
@@ -77,7 +78,7 @@ Weightless.__torch_dispatch__ = getattr(  # type: ignore[method-assign]
 """As it was written: torch has put around it what keeps its compiler away, and takes a third of the time."""
 
 
-@contextmanager
+@context
 def building(mode: Weightless | None) -> Iterator[None]:
     """While it is active a model is built weightless, if there is a mode to build it in.
 

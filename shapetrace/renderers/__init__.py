@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..schema import Trace
+from . import undrawn  # noqa: F401  # before all that imports rich
 from .changes import CONTEXT, changes
 from .changes_json import changes_json
 from .copies import copy_list

@@ -19,11 +19,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from ..contexts import context
 from ..errors import ShapetraceError, TargetError
 from ..letters import in_order, sizes_in
 from ..schema import Trace
@@ -191,7 +191,7 @@ def record_at(place: Place, request: Request, words: Sequence[Word]) -> Trace:
         return with_header(msgspec.structs.replace(recorded, notes=notes), place, ready, request.seed)
 
 
-@contextmanager
+@context
 def made(request: Request) -> Iterator[tuple[Place, Ready]]:
     """The model of what was asked for, ready to run; in the block it can import what stands beside it.
 
@@ -202,7 +202,7 @@ def made(request: Request) -> Iterator[tuple[Place, Ready]]:
         yield place, ready
 
 
-@contextmanager
+@context
 def made_at(place: Place, request: Request, words: Sequence[Word]) -> Iterator[tuple[Ready, Request]]:
     """And the request with the `words` that were options of its own."""
     from .ready import load, make  # torch, from here on

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from traceback import FrameSummary, StackSummary, TracebackException
 
+from ..contexts import context
 from ..errors import ShapetraceError, TargetError
 from ..schema import Trace
 
@@ -33,7 +33,7 @@ class Raised(TargetError):
     partial: Callable[[], Trace] | None = None
 
 
-@contextmanager
+@context
 def blame(message: str) -> Iterator[None]:
     """What the user's own code raises in this block leaves it as `Raised`."""
     try:

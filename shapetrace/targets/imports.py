@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from traceback import walk_tb
 
+from ..contexts import context
 from ..errors import ShapetraceError, TargetError
 from .refusals import remedy, said
 
 __all__ = ["imported"]
 
 
-@contextmanager
+@context
 def imported(target: str, library: str) -> Iterator[None]:
     """What an import raises in this block leaves it as a `TargetError`: what cannot be imported, why, what to do."""
     try:

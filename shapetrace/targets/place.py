@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
 import msgspec
 
+from ..contexts import context
 from ..errors import TargetError, near
 
 __all__ = ["AS_IT_IS", "Place", "Way", "attribute", "hint", "importable"]
@@ -59,7 +59,7 @@ class Place(msgspec.Struct, frozen=True):
     guesses: bool = False
 
 
-@contextmanager
+@context
 def importable(folder: Path | None) -> Iterator[None]:
     """Modules can be imported from `folder`, before all others. After that `sys.path` is as it was, they are forgotten.
 

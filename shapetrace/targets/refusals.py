@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from traceback import walk_tb
 from types import FrameType
 
@@ -15,6 +14,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 
+from ..contexts import context
 from ..errors import ShapetraceError, TargetError, brief
 from .blame import hidden, posix
 
@@ -29,7 +29,7 @@ WEIGHTLESS = (
 """What is raised of a model that cannot be weightless: no fault of its configuration."""
 
 
-@contextmanager
+@context
 def refused(what: str, advice: str, fields: Iterable[tuple[str, object]]) -> Iterator[None]:
     """What is raised in this block leaves it as a `TargetError`: that `what` cannot be, why, where, and the `advice`.
 

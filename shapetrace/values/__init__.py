@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -22,6 +21,7 @@ from ..capture.copied import Copies, copied
 from ..capture.naming import Sourcing
 from ..capture.notes import note
 from ..capture.undisturbed import undisturbed
+from ..contexts import context
 from ..diff.divergence import ValuesDiff
 from ..schema import Trace
 from .inputs import Inputs, fitted, named, refilled
@@ -82,7 +82,7 @@ class Side(NamedTuple):
             found = record(copied(model), args, kwargs, Detail(materialise=True), sources=self.sources)
         return msgspec.structs.replace(found, target=self.target or found.target)
 
-    @contextmanager
+    @context
     def running(self, seed: int) -> Iterator[None]:
         """What is raised here says whose it is: two models run the same code as often as not."""
         torch.manual_seed(seed)

@@ -187,6 +187,21 @@ def test_storages_are_freed_as_they_would_be() -> None:
     shapetrace.trace(Chain(), torch.zeros(4))
 
 
+@pytest.mark.parametrize("way", ["outside", "by the callback", "in a block"])
+def test_a_detached_tap_holds_no_model_once_its_traces_were_read(way: str) -> None:
+    model = nn.Linear(2, 2)
+    gone = weakref.ref(model)
+    tap = shapetrace.attach(model, on_trace=lambda _: tap.detach() if way == "by the callback" else None)
+    with tap if way == "in a block" else contextlib.nullcontext():
+        model(torch.zeros(1, 2))
+    tap.detach()
+    assert len(tap.traces) == 1
+    del model
+    gc.collect()
+    assert gone() is None
+    assert repr(tap) == "<Tap detached from Linear, traces: 1>"
+
+
 def test_a_detached_tap_and_its_model_can_be_collected() -> None:
     model = nn.Linear(2, 2)
     tap = shapetrace.attach(model)

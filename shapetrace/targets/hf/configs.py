@@ -6,7 +6,7 @@ import json
 import logging
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -14,6 +14,7 @@ from typing import Any, cast
 import msgspec
 
 from ...capture.rebuild import attribute, made, text_of
+from ...contexts import context
 from ...errors import TargetError, brief
 from ...letters import MODEL_AXES, PART_AXES, letters_of_names
 from ..place import hint
@@ -286,7 +287,7 @@ def fitting(kind: Any, config: Any) -> Any:
     return next((part for _, part in parts(config) if isinstance(part, kind.config_class)), config)
 
 
-@contextmanager
+@context
 def quietly(most: int = logging.WARNING) -> Iterator[None]:
     """transformers says much that is about weights."""
     level = logging.root.manager.disable
