@@ -25,6 +25,8 @@ from .options import (
     Materialise,
     Ops,
     Output,
+    RecordedOps,
+    RecordedStats,
     Seed,
     Shape,
     Stats,
@@ -35,7 +37,7 @@ from .options import (
     sizes,
 )
 from .streams import aside, complain, hush, read, say, set_encoding
-from .view import View, emit, view_of
+from .view import View, emit, recorded, view_of
 
 if TYPE_CHECKING:
     from .targets import Request
@@ -155,6 +157,8 @@ def check(
 @app.command()
 def show(
     file: Annotated[str, typer.Argument(metavar="FILE", hidden=True)],
+    ops: RecordedOps = None,
+    stats: RecordedStats = None,
     copies: Copies = False,
     all: All = False,
     depth: Depth = None,
@@ -171,7 +175,7 @@ def show(
     FILE is what `shapetrace run … --output FILE.jsonl` wrote, or `trace.save` in Python; or a pipe, or - for stdin.
     """
     view = view_of(format, output, all, depth, width, copies)
-    emit(read(file), view)
+    emit(recorded(read(file), ops=ops, stats=stats), view)
 
 
 @app.command()

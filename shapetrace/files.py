@@ -35,6 +35,12 @@ BEGIN = b'{"shapetrace":'
 END = b'{"end":true}'
 """The last line: without it the file was cut short."""
 
+SHOWN = {".txt": "text", ".md": "Markdown", ".json": "one JSON object", ".html": "a page"}
+"""Ends of names that say something else than a trace file."""
+
+SPACES = b" \t\r\n"
+"""That stand between words where another program has written the file anew."""
+
 LONGEST = 1 << 26
 """Bytes of a line: of a file that has no lines, or no end, no more is read."""
 
@@ -44,7 +50,13 @@ HOW_TO_MAKE_ONE = "`shapetrace run TARGET --output FILE.jsonl` writes a trace fi
 
 
 def save(trace: Trace, path: str | PathLike[str]) -> None:
-    """Write `trace` to `path`, whole or not at all. `FileError` if it cannot be written, or could not be read again."""
+    """Write `trace` to `path`, whole or not at all. `FileError` if it cannot be written, could not be read again, or
+    if the end of its name says that it is something else."""
+    if (suffix := os.path.splitext(path)[1]) in SHOWN:
+        raise FileError(
+            f"{shown(path)} would be taken for {SHOWN[suffix]}, and a record is kept: name it .jsonl; "
+            "str(trace) is the tree, and `shapetrace show FILE.jsonl --output` writes it"
+        )
     deepest = 0
     for number, call in enumerate(trace.calls):
         try:
@@ -84,7 +96,7 @@ def ends(file: BinaryIO) -> bool:
         return True
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - 2 * len(END)))
-    is_there = END in file.read(2 * len(END))
+    is_there = END in file.read(2 * len(END)).translate(None, SPACES)
     file.seek(0)
     return is_there
 
@@ -95,7 +107,7 @@ def read(lines: Iterator[bytes], name: str, *, is_cut: bool = False) -> Trace:
     calls: list[Call] = []
     deepest, number = 0, 1
     for number, line in enumerate(lines, 2):
-        if line.rstrip(b"\r\n") == END:
+        if len(line) < 4 * len(END) and line.translate(None, SPACES) == END:
             if next(lines, None) is not None:
                 raise FileError(f"{name}, line {number + 1}: the trace ended above; a file holds no more than one")
             if is_cut:  # somebody has only now written it

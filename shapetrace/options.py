@@ -21,6 +21,8 @@ __all__ = [
     "Materialise",
     "Ops",
     "Output",
+    "RecordedOps",
+    "RecordedStats",
     "Seed",
     "Shape",
     "Stats",
@@ -113,6 +115,12 @@ Axes = Annotated[
     str, typer.Option(metavar="SIZES", help="sizes of axes that cannot be told: 'C=768 H=12'", show_default=False)
 ]
 Ops = Annotated[bool, typer.Option("--ops", help="show the aten ops that each function runs, too")]
+RecordedOps = Annotated[
+    bool | None, typer.Option("--ops/--no-ops", help="the aten ops inside each function; else if they were recorded")
+]
+RecordedStats = Annotated[
+    bool | None, typer.Option("--stats/--no-stats", help="what values are like; else if that was recorded")
+]
 Materialise = Annotated[
     bool, typer.Option("--materialise", help="run fused attention written out: its scores and weights are real")
 ]

@@ -12,9 +12,9 @@ from .errors import FileError, ShapetraceError
 from .streams import complain, say
 
 if TYPE_CHECKING:
-    from .schema import Trace
+    from .schema import Call, Trace
 
-__all__ = ["CONTENT", "View", "emit", "view_of"]
+__all__ = ["CONTENT", "View", "emit", "recorded", "view_of"]
 
 CONTENT = {".jsonl": "trace", ".json": "json", ".md": "markdown", ".txt": "tree"}
 """What goes into a file, by its suffix; "trace" is what `shapetrace show` reads."""
@@ -59,6 +59,29 @@ def content(format: str | None, output: Path | None) -> str:
         known = ", ".join(CONTENT)
         raise FileError(f"{output}: the end of its name does not say what to write; use {known}, or give --format")
     return CONTENT[output.suffix]
+
+
+def recorded(trace: Trace, *, ops: bool | None, stats: bool | None) -> Trace:
+    """The trace without what is not to be shown. `ShapetraceError` if it has not what is."""
+    has_ops = any(call.kind == "op" for call in trace.calls)
+    has_stats = any(tensor.stats for call in trace.calls for tensor in (*call.inputs.values(), *call.outputs.values()))
+    for option, is_asked, is_there in (("--ops", ops, has_ops), ("--stats", stats, has_stats)):
+        if is_asked and not is_there:
+            raise ShapetraceError(f"{option}: there are none in this record; `shapetrace run … {option}` keeps them")
+    calls = trace.calls
+    if ops is False:
+        calls = tuple(call for call in calls if call.kind != "op")
+    if stats is False:
+        calls = tuple(without_stats(call) for call in calls)
+    return msgspec.structs.replace(trace, calls=calls)
+
+
+def without_stats(call: Call) -> Call:
+    inputs, outputs = (
+        {key: msgspec.structs.replace(tensor, stats=None) for key, tensor in tensors.items()}
+        for tensors in (call.inputs, call.outputs)
+    )
+    return msgspec.structs.replace(call, inputs=inputs, outputs=outputs)
 
 
 def emit(trace: Trace, view: View) -> None:

@@ -127,6 +127,19 @@ def test_ops_are_shown_on_request(run: Run) -> None:
     assert {call.kind for call in shapetrace.load("gpt.jsonl").calls} == {"module", "function", "op"}
 
 
+def test_of_a_file_that_is_shown_what_was_recorded_can_be_left_out(run: Run) -> None:
+    run("run", "gpt", "--ops", "--stats", "--output", "both.jsonl")
+    run("run", "gpt", "--output", "neither.jsonl")
+    both, plain = run("show", "both.jsonl")[1], run("show", "neither.jsonl")
+    assert run("show", "both.jsonl", "--ops", "--stats")[1] == both != plain[1]
+    assert run("show", "both.jsonl", "--no-ops", "--no-stats") == plain
+    assert run("show", "neither.jsonl", "--ops") == (
+        2,
+        "",
+        "shapetrace: --ops: there are none in this record; `shapetrace run … --ops` keeps them\n",
+    )
+
+
 def test_fused_attention_is_written_out_on_request(run: Run) -> None:
     assert run("run", "net.py:attends", "--output", "fused.jsonl")[0] == 0
     status, out, err = run("run", "net.py:attends", "--materialise", "--output", "written.jsonl")
@@ -360,7 +373,7 @@ USAGE = {
     "--verson": ("No such option: --verson", "[OPTIONS] COMMAND [ARGS]..."),
     "run": ("Missing argument 'TARGET'.", "run [OPTIONS] TARGET"),
     "show": ("Missing argument 'FILE'.", "show [OPTIONS] FILE"),
-    "show a --ops": ("No such option: --ops", "show [OPTIONS] FILE"),
+    "show a --seed 3": ("No such option: --seed", "show [OPTIONS] FILE"),
     "show a b": ("Got unexpected extra argument", "show [OPTIONS] FILE"),
     "run gpt --depth": ("Option '--depth' requires an argument.", ""),
     "run gpt --depth x": (

@@ -47,6 +47,23 @@ def test_a_file_is_a_header_then_a_line_a_call_then_an_end(tmp_path: Path) -> No
     assert (tmp_path / "net.jsonl").read_text(encoding="utf-8") == "".join(LINES)
 
 
+def test_a_file_that_another_program_has_written_anew_is_read(tmp_path: Path) -> None:
+    spaced = "".join(json.dumps(json.loads(line)) + "\n" for line in LINES)
+    assert spaced != "".join(LINES)
+    (tmp_path / "net.jsonl").write_text(spaced, encoding="utf-8")
+    assert shapetrace.load(tmp_path / "net.jsonl") == SMALL
+
+
+def test_a_record_is_not_kept_where_the_name_says_that_it_is_shown(tmp_path: Path) -> None:
+    with pytest.raises(FileError) as raised:
+        SMALL.save("net.md")
+    assert str(raised.value) == (
+        "net.md would be taken for Markdown, and a record is kept: name it .jsonl; "
+        "str(trace) is the tree, and `shapetrace show FILE.jsonl --output` writes it"
+    )
+    assert not (tmp_path / "net.md").exists()
+
+
 counts = st.integers(0, 2**63 - 1)
 sizes = st.integers(-1, 2**63 - 1)
 several = st.lists(sizes, max_size=6).map(tuple)
