@@ -178,7 +178,7 @@ class Recorder:
         """
         changed: dict[int | None, TensorMeta] = {}
         out = given[keys.index("out")] if keys is not INDEX and "out" in keys else None
-        storages = set() if writes is None else {self.table.storages.get(address) for address in writes.storages}
+        storages = set() if writes is None else {self.table.storage_at(address) for address in writes.storages}
         for seen, key, version in stamps:
             if version is not None:
                 is_changed = seen in moved

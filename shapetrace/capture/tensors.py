@@ -8,7 +8,6 @@ for each call is unknown to the garbage collector (`gc=False`, no cycles), so th
 from __future__ import annotations
 
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import count
@@ -39,12 +38,16 @@ class Known(ref[Any]):
 
     meta      what was read last of the tensor
     version   the version of it that was read
+    memory    the number of the storage that it lay in then
+    before    another that lay in it before, and still did
     """
 
-    __slots__ = ("meta", "version")
+    __slots__ = ("before", "memory", "meta", "version")
 
     meta: TensorMeta
     version: int
+    memory: int
+    before: Known | None
 
     if TYPE_CHECKING:
 
@@ -61,11 +64,11 @@ class TensorTable:
         self.names = names
         self.known: dict[int, Known] = {}
         self.odd: dict[int, Known] = {}
-        self.storages: dict[int, int] = {}
+        self.storages: dict[int, Known] = {}
+        """What was read last of those that lie in a storage, by its address. A weak reference of torch's own would keep
+        the small object at that address, and so many of these in between keep freed memory from being used again."""
         self.count = count().__next__
-
-    def __del__(self) -> None:
-        deque(map(torch.UntypedStorage._free_weak_ref, self.storages), 0)
+        self.count_storages = count().__next__
 
     def describe(self, tensor: Any) -> TensorMeta:
         """What `tensor` is now. It is read again only if its version moved: each change of its form moves it."""
@@ -123,10 +126,7 @@ class TensorTable:
         try:
             if kind is not Tensor and kind not in PLAIN:
                 raise TypeError
-            storages, storage = self.storages, tensor.untyped_storage()
-            memory = storages.get(storage._cdata)
-            if memory is None:
-                memory = storages[storage._weak_ref()] = len(storages)
+            memory = self.place(known, tensor.untyped_storage()._cdata)
             if kind is FakeTensor:
                 form = tensor.shape, tensor.stride(), tensor.dtype, tensor.fake_device  # the short way to it
             else:
@@ -146,12 +146,12 @@ class TensorTable:
             pass
         if not hasattr(known, "meta"):
             with torch._C.DisableTorchFunctionSubclass():
-                known.meta = self._read(tensor, number)
+                known.meta = self._read(tensor, known, number)
         self.known.pop(key, None)
         self.odd[key] = known
         return known.meta
 
-    def _read(self, tensor: Any, number: int | None) -> TensorMeta:
+    def _read(self, tensor: Any, known: Known, number: int | None) -> TensorMeta:
         """For tensors that lack a storage, a stride or even a shape: sparse, nested, quantised, functorch's, lazy."""
         shape: tuple[int, ...] | None = attempt(lambda: tensor.shape)
         if shape is None and tensor.is_nested:
@@ -167,7 +167,7 @@ class TensorTable:
             is_contiguous=bool(attempt(tensor.is_contiguous)),
             offset=attempt(tensor.storage_offset) or 0,
             number=number,
-            storage=attempt(lambda: self._storage(tensor)),
+            storage=attempt(lambda: self.place(known, tensor.untyped_storage()._cdata)),
             name=self._name(tensor),
             kind=None if type(tensor) is Tensor else type(tensor).__name__,
         )
@@ -177,12 +177,22 @@ class TensorTable:
         whose, name = self.names.get(id(tensor), (lambda: None, None))
         return name if whose() is tensor else None
 
-    def _storage(self, tensor: Tensor) -> int:
-        """The number of its storage. A weak reference of torch's own holds the address, not the memory."""
-        storage: Any = tensor.untyped_storage()
-        if storage._cdata not in self.storages:
-            self.storages[storage._weak_ref()] = len(self.storages)
-        return self.storages[storage._cdata]
+    def place(self, known: Known, address: int) -> int:
+        """The number of the storage at an address, in which a tensor lies now. It is another one if all that lay there
+        have gone, or lie elsewhere."""
+        before = self.storages.get(address)
+        if before is not None:
+            before = lying(before, address)
+        memory = self.count_storages() if before is None else before.memory
+        known.before, known.memory = before, memory
+        self.storages[address] = known
+        return memory
+
+    def storage_at(self, address: int) -> int | None:
+        """Its number, if a tensor in it was seen."""
+        known = self.storages.get(address)
+        known = None if known is None else lying(known, address)
+        return None if known is None else known.memory
 
 
 class Numbers(dict[int, Known]):
@@ -190,6 +200,24 @@ class Numbers(dict[int, Known]):
 
     def number_of(self, tensor: Tensor) -> int | None:
         return number_in(self, tensor)
+
+
+def lying(known: Known | None, address: int) -> Known | None:
+    """It, or the next before it, that still lies in the storage at this address."""
+    while known is not None:
+        tensor = known()
+        if tensor is not None and address_of(tensor) == address:
+            return known
+        known = known.before
+    return None
+
+
+def address_of(tensor: Any) -> int:
+    """That of its storage, asked by no code of the user's."""
+    if type(tensor) in PLAIN:
+        return tensor.untyped_storage()._cdata  # type: ignore[no-any-return]
+    with torch._C.DisableTorchFunctionSubclass():
+        return tensor.untyped_storage()._cdata  # type: ignore[no-any-return]
 
 
 def number_in(known: Mapping[int, Known], tensor: Tensor) -> int | None:
