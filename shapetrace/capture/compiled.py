@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import lru_cache, partial
+from importlib import import_module
 from threading import Lock, get_ident
 from types import FrameType
 from typing import Any, cast
@@ -18,6 +19,7 @@ import torch
 
 from .noted import Function
 from .recorder import Recorder
+from .stacks import without_modes
 
 __all__ = ["CompiledFunctions", "uncompiled"]
 
@@ -26,6 +28,9 @@ COMPILED = "compiled: while it is watched it runs as it is written, which is equ
 
 STANCE = "_callback_from_stance"
 """What a compiled function asks of torch, each time, how it is to run."""
+
+COMPILER = "torch._dynamo.eval_frame"
+"""Which torch does not import before it is asked to compile."""
 
 SCRIPT: Any = torch.jit.ScriptFunction
 RUN_SCRIPT = SCRIPT.__call__
@@ -42,11 +47,21 @@ class CompiledFunctions(AbstractContextManager[None]):
         self.before: Any = None
 
     def __enter__(self) -> None:
-        frames: Any = sys.modules.get("torch._dynamo.eval_frame")
-        self.before = getattr(frames, "_stance", None)
         with LOCK:
             WATCHING.append(self)
             SCRIPT.__call__ = run_script
+            if COMPILER not in sys.modules and torch.compile is not compile_first:
+                COMPILING[:] = [torch.compile]
+                torch.compile = compile_first
+        self.uncompile()
+
+    def uncompile(self) -> None:
+        """Once there is what compiles; a model may be the first to ask for it."""
+        frames: Any = sys.modules.get(COMPILER)
+        if frames is None or self.before is not None:
+            return
+        self.before = getattr(frames, "_stance", None)
+        with LOCK:
             if hasattr(frames, STANCE) and hasattr(frames, "skip_code"):
                 ASKED.setdefault(STANCE, getattr(frames, STANCE))
                 frames.skip_code(ask.__code__)
@@ -60,7 +75,9 @@ class CompiledFunctions(AbstractContextManager[None]):
             if not WATCHING:
                 SCRIPT.__call__ = RUN_SCRIPT
                 for name, function in ASKED.items():
-                    setattr(sys.modules["torch._dynamo.eval_frame"], name, function)
+                    setattr(sys.modules[COMPILER], name, function)
+                if torch.compile is compile_first:
+                    torch.compile = COMPILING[0]
 
     def aside(self) -> AbstractContextManager[object]:
         """For a while what is compiled runs so, as it did before."""
@@ -75,7 +92,7 @@ class CompiledFunctions(AbstractContextManager[None]):
 
 def uncompiled() -> AbstractContextManager[object]:
     """What is compiled runs as it was written: it would be compiled anew for each size."""
-    if "torch._dynamo" not in sys.modules:  # to import it takes as long as torch itself
+    if COMPILER not in sys.modules:  # to import it takes as long as torch itself
         return nullcontext()
     return cast(AbstractContextManager[object], torch.compiler.set_stance("force_eager"))
 
@@ -84,6 +101,19 @@ WATCHING: list[CompiledFunctions] = []
 
 ASKED: dict[str, Callable[..., Any]] = {}
 """What `ask` stands in the place of; kept, for another thread may still be in it when nothing is watched any more."""
+
+
+COMPILING: list[Callable[..., Any]] = [torch.compile]
+"""What `compile_first` stands in the place of; kept, as those are."""
+
+
+def compile_first(*args: Any, **kwargs: Any) -> Any:
+    """In the place of `torch.compile` while anything is watched that began before torch had a compiler."""
+    with without_modes():  # what it does when it is imported is no part of the forward
+        import_module(COMPILER)
+    for each in list(WATCHING):
+        each.uncompile()
+    return COMPILING[0](*args, **kwargs)
 
 
 def recorders() -> list[Recorder]:
