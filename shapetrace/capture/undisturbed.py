@@ -18,7 +18,7 @@ from typing import Any, cast
 import torch
 
 from ..contexts import context
-from .compiled import uncompiled
+from .compiled import Uncompiled
 from .stacks import without_modes
 
 __all__ = ["undisturbed"]
@@ -42,7 +42,7 @@ def undisturbed() -> Iterator[None]:
                 warnings.catch_warnings(),
                 redirect_stdout(cast(Any, Muted(sys.stdout))),
                 redirect_stderr(cast(Any, Muted(sys.stderr))),
-                uncompiled(),
+                Uncompiled(),
             ):
                 warnings.simplefilter("ignore")
                 yield
