@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache, partial
+from importlib import import_module
 from threading import Lock, get_ident
 from types import FrameType
 from typing import Any, cast
@@ -18,8 +19,9 @@ import torch
 
 from .noted import Function
 from .recorder import Recorder
+from .stacks import without_modes
 
-__all__ = ["CompiledFunctions", "uncompiled"]
+__all__ = ["CompiledFunctions", "Uncompiled"]
 
 SCRIPTED = "scripted: what runs inside is not seen"
 COMPILED = "compiled: while it is watched it runs as it is written, which is equal to rounding"
@@ -27,40 +29,80 @@ COMPILED = "compiled: while it is watched it runs as it is written, which is equ
 STANCE = "_callback_from_stance"
 """What a compiled function asks of torch, each time, how it is to run."""
 
+COMPILER = "torch._dynamo.eval_frame"
+"""Which torch does not import before it is asked to compile."""
+
 SCRIPT: Any = torch.jit.ScriptFunction
 RUN_SCRIPT = SCRIPT.__call__
 
 LOCK = Lock()
 
 
-class CompiledFunctions(AbstractContextManager[None]):
+class Uncompiled(AbstractContextManager[None]):
+    """While it is active what is compiled runs as it was written.
+
+    To import torch's compiler takes as long as torch itself: it is left to who first compiles anything.
+    """
+
+    def __init__(self) -> None:
+        self.stance: Any = None
+
+    def __enter__(self) -> None:
+        with LOCK:
+            ACTIVE.append(self)
+            if COMPILER not in sys.modules and torch.compile is not compile_first:
+                COMPILING[:] = [torch.compile]
+                torch.compile = compile_first
+        self.begin()
+
+    def begin(self) -> None:
+        """Once there is a compiler; a second time does nothing."""
+        if self.stance is None and COMPILER in sys.modules:
+            self.stance = torch.compiler.set_stance("force_eager")
+            self.stance.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        if self.stance is not None:
+            self.stance.__exit__(*error)
+        with LOCK:
+            ACTIVE.remove(self)
+            if not ACTIVE and torch.compile is compile_first:
+                torch.compile = COMPILING[0]
+
+
+class CompiledFunctions(Uncompiled):
     """Tells `recorder` of the scripted functions that its thread calls, and of the names of compiled ones."""
 
     def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
         self.recorder = recorder
-        self.lifetime = ExitStack()
         self.before: Any = None
 
     def __enter__(self) -> None:
-        frames: Any = sys.modules.get("torch._dynamo.eval_frame")
-        self.before = getattr(frames, "_stance", None)
         with LOCK:
             WATCHING.append(self)
             SCRIPT.__call__ = run_script
+        super().__enter__()
+
+    def begin(self) -> None:
+        frames: Any = sys.modules.get(COMPILER)
+        if self.stance is None:
+            self.before = getattr(frames, "_stance", None)
+        with LOCK:
             if hasattr(frames, STANCE) and hasattr(frames, "skip_code"):
                 ASKED.setdefault(STANCE, getattr(frames, STANCE))
                 frames.skip_code(ask.__code__)
                 setattr(frames, STANCE, ask)
-        self.lifetime.enter_context(uncompiled())
+        super().begin()
 
-    def __exit__(self, *_: object) -> None:
-        self.lifetime.close()
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
         with LOCK:
             WATCHING.remove(self)
             if not WATCHING:
                 SCRIPT.__call__ = RUN_SCRIPT
                 for name, function in ASKED.items():
-                    setattr(sys.modules["torch._dynamo.eval_frame"], name, function)
+                    setattr(sys.modules[COMPILER], name, function)
 
     def aside(self) -> AbstractContextManager[object]:
         """For a while what is compiled runs so, as it did before."""
@@ -73,17 +115,25 @@ class CompiledFunctions(AbstractContextManager[None]):
         return cast(AbstractContextManager[object], stance)
 
 
-def uncompiled() -> AbstractContextManager[object]:
-    """What is compiled runs as it was written: it would be compiled anew for each size."""
-    if "torch._dynamo" not in sys.modules:  # to import it takes as long as torch itself
-        return nullcontext()
-    return cast(AbstractContextManager[object], torch.compiler.set_stance("force_eager"))
-
+ACTIVE: list[Uncompiled] = []
 
 WATCHING: list[CompiledFunctions] = []
 
 ASKED: dict[str, Callable[..., Any]] = {}
 """What `ask` stands in the place of; kept, for another thread may still be in it when nothing is watched any more."""
+
+
+COMPILING: list[Callable[..., Any]] = [torch.compile]
+"""What `compile_first` stands in the place of; kept, as those are."""
+
+
+def compile_first(*args: Any, **kwargs: Any) -> Any:
+    """In the place of `torch.compile` while anything is active that began before torch had a compiler."""
+    with without_modes():  # what it does when it is imported is no part of the forward
+        import_module(COMPILER)
+    for each in list(ACTIVE):
+        each.begin()
+    return COMPILING[0](*args, **kwargs)
 
 
 def recorders() -> list[Recorder]:

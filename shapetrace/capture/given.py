@@ -18,9 +18,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from .annotations import annotated, fitting
 from .copied import Copies
+from .stacks import without_modes
 from .structures import collect
 from .tensors import PLAIN
-from .undisturbed import without_modes
 
 __all__ = ["CannotProbe", "Given", "Held", "given"]
 

@@ -183,18 +183,20 @@ def splits(
 ) -> Iterator[Groups]:
     """A group taken apart in two: lengths that are equal may be so by chance.
 
-    Where tensors in it meet, what a decoder is given goes by itself, then all before the later of two that meet, for
-    masks follow what they are for; then the first tensor, and the last. Where one tensor has several dims in the group,
-    there is no telling with which of them the others go.
+    Where tensors in it meet, what a decoder is given goes by itself, then what is one tensor given twice, as keys and
+    values, then all before the later of two that meet, for masks follow what they are for; then the first tensor, and
+    the last. Where one tensor has several dims in the group, there is no telling with which of them the others go.
     """
     dims = groups[letter]
     numbers = list(dict.fromkeys(number for number, _ in dims))
     pairs = [pair for pair in combinations(numbers, 2) if {held[number].name for number in pair} in meeting]
     decoder = [number for number in numbers if of_decoder(held[number].name)]
+    same = [[number for number in numbers if one in (number, held[number].twin)] for one in numbers]
+    twice = [its for its in same if len(its) > 1]
     before = [numbers[: numbers.index(later)] for _, later in pairs]
     parts = [
         tuple(dim for dim in dims if dim[0] in part)
-        for part in (decoder, *before, numbers[:1], numbers[-1:])
+        for part in (decoder, *twice, *before, numbers[:1], numbers[-1:])
         if any((one in part) != (other in part) for one, other in pairs)
     ]
     if len(numbers) < len(dims) <= MOST_APART:

@@ -10,8 +10,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from ..schema import TensorMeta
 from .given import Given
+from .stacks import without_modes
 from .tensors import PLAIN
-from .undisturbed import without_modes
 
 __all__ = ["HeldElements"]
 

@@ -15,6 +15,7 @@ from ..errors import InputError
 from ..letters import is_unknown, sizes_in
 from ..passes.axes import filled, name_axes, unseen, without
 from ..passes.bonds import bonds_of
+from ..passes.counts import uncounted
 from ..passes.declared import as_declared
 from ..passes.depth import layers_of
 from ..passes.doubts import axes_of, decided, goes_by_values, is_formula, may_be_chance, used, without_shares
@@ -116,11 +117,9 @@ class Naming:
         is_chance = any(map(goes_by_values, plain.calls))
         if not is_chance and not any(map(may_be_chance, axes_of(named))):
             return named, probes.runs
-        more = probes.more(2 if is_chance else 1)
-        if not more:
-            return without(named, is_formula), probes.runs
-        runs = (*probes.runs, *more)
-        return name_axes(plain, runs, self.sizes, varying=True), runs
+        runs = (*probes.runs, *(more := probes.more(2 if is_chance else 1)))
+        named = name_axes(plain, runs, self.sizes, varying=True) if more else without(named, is_formula)
+        return uncounted(named) if is_chance else named, runs
 
     def probes(self, trace: Trace) -> Probes:
         """Of the first source that gives runs at other sizes."""

@@ -25,6 +25,7 @@ from .drawn import FewDrawn
 from .given import Given
 from .groups import Groups, divided, guesses, has_cache, next_letter, splits, ties
 from .kept import left
+from .misfits import NoMisfits
 from .recorder import said
 from .settings import NOTHING, Settings, Table, are_apart, input_settings
 from .undisturbed import undisturbed
@@ -230,7 +231,7 @@ class Prober:
         try:
             for run in (0, 1):
                 model, args, kwargs = self.built(choice, run, redrawn=False)
-                with self.source.within:
+                with self.source.within, NoMisfits():
                     model(*args, **kwargs)
         except FAILURES as error:
             self.fails(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -64,6 +65,9 @@ def stats_of(tensor: Tensor) -> Stats | None:
         return Stats(nan=nan, inf=inf)
     moments = torch.std_mean(values, correction=0)
     std, mean, least, most = torch.stack([*moments, *values.aminmax()]).tolist()
+    if not math.isfinite(std + mean):  # a sum of theirs, or of their squares, is more than a float can be
+        largest = max(-least, most)
+        std, mean = (part * largest for part in torch.stack(torch.std_mean(values / largest, correction=0)).tolist())
     return Stats(mean, std, least, most, nan, inf)
 
 

@@ -11,20 +11,17 @@ import random
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any, cast
 
 import torch
-from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_mode
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
-from torch.utils._python_dispatch import _pop_mode as _pop_dispatch_mode
-from torch.utils._python_dispatch import _push_mode as _push_dispatch_mode
 
 from ..contexts import context
-from .compiled import uncompiled
+from .compiled import Uncompiled
+from .stacks import without_modes
 
-__all__ = ["undisturbed", "without_modes"]
+__all__ = ["undisturbed"]
 
 ONE_AT_A_TIME = threading.RLock()
 """All that is put aside here is the process's; two threads at once would put it back in the wrong order."""
@@ -45,7 +42,7 @@ def undisturbed() -> Iterator[None]:
                 warnings.catch_warnings(),
                 redirect_stdout(cast(Any, Muted(sys.stdout))),
                 redirect_stderr(cast(Any, Muted(sys.stderr))),
-                uncompiled(),
+                Uncompiled(),
             ):
                 warnings.simplefilter("ignore")
                 yield
@@ -77,29 +74,3 @@ class Muted:
 
 def cuda_devices() -> list[int]:
     return list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
-
-
-@context
-def without_modes() -> Iterator[None]:
-    """Modes that are not torch's own see nothing of it; those that are, a default device for one, it may need."""
-    functions, ops = list(_get_current_function_mode_stack()), list(_get_current_dispatch_mode_stack())
-    restack(functions, list(filter(is_of_torch, functions)), _pop_mode, _push_mode)
-    restack(ops, list(filter(is_of_torch, ops)), _pop_dispatch_mode, _push_dispatch_mode)
-    try:
-        yield
-    finally:
-        restack(list(filter(is_of_torch, functions)), functions, _pop_mode, _push_mode)
-        restack(list(filter(is_of_torch, ops)), ops, _pop_dispatch_mode, _push_dispatch_mode)
-
-
-def restack(old: list[Any], new: list[Any], pop: Callable[[], Any], push: Callable[[Any], Any]) -> None:
-    """Put the modes of `new` on a stack in the place of those of `old`."""
-    if old != new:
-        for _ in old:
-            pop()
-        for mode in new:
-            push(mode)
-
-
-def is_of_torch(mode: object) -> bool:
-    return type(mode).__module__.partition(".")[0] == "torch"

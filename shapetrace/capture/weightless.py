@@ -25,6 +25,7 @@ from torch._subclasses.fake_tensor import (
 
 from ..contexts import context
 from .bounds import within_bounds
+from .compiled import Uncompiled
 from .copied import weightless
 
 __all__ = ["Weightless", "building", "built", "mode_of", "runnable", "within"]
@@ -150,20 +151,23 @@ class Beside(AbstractContextManager[object]):
 
     def __init__(self, mode: FakeTensorMode) -> None:
         self.mode = mode
-        self.before: list[bool] = []
+        self.before: list[tuple[bool, Uncompiled]] = []
 
     def filter(self, _: logging.LogRecord) -> bool:
         return False
 
     def __enter__(self) -> None:
-        self.before.append(self.mode.allow_non_fake_inputs)
+        eager = Uncompiled()  # what is compiled would read memory that is not there
+        eager.__enter__()
+        self.before.append((self.mode.allow_non_fake_inputs, eager))
         self.mode.allow_non_fake_inputs = True
         LOG.addFilter(self)
         self.mode.__enter__()
 
     def __exit__(self, *error: Any) -> None:
         self.mode.__exit__(*error)
-        self.mode.allow_non_fake_inputs = self.before.pop()
+        self.mode.allow_non_fake_inputs, eager = self.before.pop()
+        eager.__exit__(*error)
         if not self.before:
             LOG.removeFilter(self)
 

@@ -4,7 +4,7 @@ of another. Lengths of theirs that are equal may be so by chance."""
 from __future__ import annotations
 
 import re
-from itertools import combinations
+from itertools import combinations, product
 
 from ..schema import Call, TensorMeta, Trace
 from .nesting import forward_of
@@ -29,7 +29,9 @@ def meetings(trace: Trace) -> set[Meeting]:
     are made of besides is no other length. Where something attends to another, what is given twice meets itself."""
     forward = forward_of(trace.calls)
     given = {} if forward is None else trace.calls[forward].inputs
-    names = {memory(tensor): argument(key) for key, tensor in given.items()}
+    names: dict[int | None, list[str]] = {}
+    for key, tensor in given.items():
+        names.setdefault(memory(tensor), []).append(argument(key))
     made: dict[int | None, Sources] = {source: frozenset({source}) for source in names}
     least = min([RANK_OF_SEQUENCES, *(len(tensor.shape) for tensor in weights_of(trace))])
     met: set[tuple[Sources, Sources]] = set()
@@ -46,7 +48,7 @@ def meetings(trace: Trace) -> set[Meeting]:
     if not pairs and any(call.role == "cross-attention" for call in trace.calls):
         twice = (pair for pair in combinations(given, 2) if memory(given[pair[0]]) == memory(given[pair[1]]))
         return {frozenset(map(argument, pair)) for pair in twice}
-    return {frozenset({names[one], names[other]}) for one, other in pairs}
+    return {frozenset(pair) for one, other in pairs for pair in product(names[one], names[other])}
 
 
 def argument(key: str) -> str:

@@ -3,6 +3,8 @@ is scripted or compiled inside a forward is seen, and said."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -124,6 +126,27 @@ def test_afterwards_torch_is_as_before() -> None:
     assert torch.jit.ScriptFunction.__call__ is script
     assert eval_frame._callback_from_stance is ask
     assert eval_frame._stance == stance
+
+
+FIRST = """
+import sys, torch, shapetrace
+from torch import nn
+
+class First(nn.Module):
+    def forward(self, x):
+        return torch.compile(lambda y: y.sin() + 1, backend="eager", fullgraph=True)(x)
+
+assert "torch._dynamo" not in sys.modules
+own = torch.compile
+trace = shapetrace.trace(First(), torch.zeros(2, 4, 8), axes="B=2 T=4")
+assert torch.compile is own
+print(*(call.name for call in trace.calls), *trace.calls[-1].outputs[""].axes)
+"""
+
+
+def test_a_model_may_be_the_first_that_compiles_anything() -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, check=False)
+    assert done.stdout == "First sin add B T 8\n", done.stderr
 
 
 def test_a_scripted_function_that_raises_is_the_call_that_failed() -> None:

@@ -75,6 +75,14 @@ def test_a_length_that_two_tensors_have_may_be_two_lengths() -> None:
     assert list(splits(both, groups, "?1", set())) == []
 
 
+def test_keys_and_values_that_are_one_tensor_go_together_first() -> None:
+    x, source = torch.zeros(2, 4, 8), torch.zeros(2, 4, 8)
+    meeting = {frozenset({"q", "k"}), frozenset({"q", "v"})}
+    three = held(v=source, q=x, k=source)
+    first = next(splits(three, next(guesses(three)), "?1", meeting))
+    assert first == {"?1": [(0, 1), (2, 1)], "?0": [(0, 0), (1, 0), (2, 0)], "?2": [(1, 1)]}
+
+
 def test_of_one_tensor_with_equal_dims_the_first_may_be_another_than_the_others() -> None:
     both = held(x=torch.zeros(4, 4, 8), mask=torch.zeros(4, 4))
     groups = {"?0": [(0, 0), (0, 1), (1, 0), (1, 1)]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -224,3 +225,23 @@ def test_a_forward_that_fails_at_once_has_the_dtype_and_device_of_its_model() ->
     trace = shapetrace.trace_of(caught.value)
     assert trace is not None
     assert (trace.dtype, trace.device, trace.weightless) == ("float16", "cpu", True)
+
+
+def test_what_is_compiled_runs_as_it_was_written() -> None:
+    """It would read memory that is not there."""
+    compiled: list[object] = []
+
+    def backend(graph: Any, _: object) -> Any:
+        compiled.append(graph)
+        return graph.forward
+
+    class Compiles(Looks):
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            return torch.compile(torch.relu, backend=backend)(self.table(ids))
+
+    with Weightless():
+        model = Compiles()
+    with within(model):
+        assert model(IDS).shape == (2, 3, 8)
+    assert shapetrace.trace(model, IDS).calls[0].outputs[""].shape == (2, 3, 8)
+    assert compiled == []

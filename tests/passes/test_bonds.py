@@ -60,6 +60,35 @@ def test_of_what_is_given_twice_nothing_is_said() -> None:
     assert found(lambda m, x, y: x @ y.mT, X, X)[1] == [(), ()]
 
 
+def test_a_mask_goes_with_what_it_is_laid_on() -> None:
+    def hide(m: Model, x: Tensor, mask: Tensor) -> Tensor:
+        y = (x @ m.w).transpose(0, 1)
+        y[mask] = 0
+        return y
+
+    _, (x, mask) = found(hide, torch.zeros(4, 4, 8), torch.ones(4, 4) > 0)
+    assert mask == (x[1], x[0])
+    _, (x, mask) = found(lambda m, x, mask: x[:, mask], X, torch.ones(4) > 0)
+    assert mask == x[1:2]
+
+
+def test_indices_that_are_taken_together_go_together() -> None:
+    def place(m: Model, x: Tensor, ids: Tensor) -> Tensor:
+        y = torch.zeros_like(x)
+        y[torch.arange(len(ids))[:, None], ids] = x
+        return y
+
+    _, (x, ids) = found(place, X, torch.zeros(2, 4).long())
+    assert ids[1] == x[1]
+    _, (x, rows, ids) = found(lambda m, x, rows, ids: x[rows, ids], X, *torch.zeros(2, 2, 4).long().unbind())
+    assert rows == ids
+
+
+def test_what_is_selected_is_as_long_as_its_index() -> None:
+    _, (x, ids, y) = found(lambda m, x, ids, y: x.index_select(1, ids) + y, X, torch.zeros(3).long(), X[:, :3] + 1)
+    assert y == (x[0], *ids, x[2])
+
+
 @pytest.mark.parametrize("kind", ["gru", "lstm", "rnn"])
 def test_a_recurrent_net_goes_on_at_the_length_and_the_batch_that_it_is_given(kind: str) -> None:
     cell: nn.Module = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}[kind](8, 8, batch_first=True)

@@ -64,6 +64,12 @@ def crossed(x: Tensor, source: Tensor) -> Tensor:
     return (x @ source.mT).softmax(-1) @ source
 
 
+def fused(w: nn.Module, *rows: Tensor) -> Tensor:
+    """Four dims go another way through torch than three."""
+    q, k, v = (w(row).unflatten(-1, (2, 4)).transpose(1, 2) for row in rows)
+    return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+
+
 X = torch.zeros(4, 2, 8)
 """Four of something, two of something else, of width 8."""
 
@@ -166,6 +172,16 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...], list[tuple[str 
         lambda: Model(F.scaled_dot_product_attention),
         (torch.zeros(4, 4, 8), *[torch.zeros(4, 4, 8)] * 2),
         [("B", "T", 8), ("B", "S", 8), ("B", "S", 8)],
+    ),
+    "a source of the same length, in heads": (
+        lambda: Model(fused, nn.Linear(8, 8)),
+        (torch.zeros(2, 4, 8), *[torch.zeros(2, 4, 8)] * 2),
+        [("B", "T", "C"), ("B", "S", "C"), ("B", "S", "C")],
+    ),
+    "a source of the same length, given before and after": (
+        lambda: Model(lambda w, v, q, k: fused(w, q, k, v), nn.Linear(8, 8)),
+        (SOURCE := torch.zeros(2, 4, 8), torch.zeros(2, 4, 8), SOURCE),
+        [("B", "S", "C"), ("B", "T", "C"), ("B", "S", "C")],
     ),
     "ids that look each other up, of the same length": (
         lambda: embedded(lambda e, x, y: crossed(e(x), e(y))),

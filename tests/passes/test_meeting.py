@@ -49,3 +49,13 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], set[frozenset[str
 def test_what_meets(function: Callable[..., Any], args: tuple[Tensor, ...], expected: set[frozenset[str]]) -> None:
     args = tuple(arg.clone() for arg in args)
     assert meetings(shapetrace.trace(Model(function), *args, axes=False)) == expected
+
+
+def test_what_is_given_twice_meets_another_by_both_of_its_names() -> None:
+    trace = shapetrace.trace(Three(), X, Y, Y, axes=False)
+    assert meetings(trace) == {frozenset({"q", "k"}), frozenset({"q", "v"})}
+
+
+class Three(nn.Module):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from ...schema import Call, TensorMeta
@@ -23,11 +24,14 @@ class Indexed(NamedTuple):
     picked   the dims of which one place was taken
     sliced   place of a dim of the result that is the start of another up to a number, or its end from there on ->
              that dim, the number, and whether it is the end
+    equal    pairs of dims of which the one goes through the other: those of a mask and of what it is laid on; and
+             those of indices that are taken together
     """
 
     left: list[int | None]
     picked: list[int]
     sliced: dict[int, tuple[int, int, bool]]
+    equal: list[tuple[int, int]]
 
 
 def indexed(call: Call, dims: Sequence[int], of: Mapping[int, Sequence[int]]) -> Indexed | None:
@@ -45,11 +49,13 @@ def indexed(call: Call, dims: Sequence[int], of: Mapping[int, Sequence[int]]) ->
         return None
     if "..." not in entries:
         entries.append("...")
-    found = Indexed([], [], {})
+    found = Indexed([], [], {}, list(together(entries, of)))
     left = list(dims)
     for place, entry in enumerate(entries):
         if isinstance(entry, TensorMeta):
             found.left.extend(looked_up(entries, place, of))
+            if entry.dtype == "bool":
+                found.equal.extend(zip(dims_of(entry, of), left, strict=False))
             del left[: width(entry)]
         elif entry == "...":
             found.left.extend(left[: len(dims) - taken])
@@ -70,11 +76,33 @@ def looked_up(entries: Sequence[Entry], place: int, of: Mapping[int, Sequence[in
     """The dims that tensors next to each other in an index give, where the first of them stands."""
     if place and isinstance(entries[place - 1], TensorMeta):
         return []
-    given = [entry for entry in entries if isinstance(entry, TensorMeta)]
+    given = tensors_in(entries)
     if given[0].dtype == "bool":
         return [None]
-    longest = max(given, key=lambda tensor: len(tensor.shape))
-    return of.get(-1 if longest.number is None else longest.number, [None] * len(longest.shape))
+    rank = max(len(tensor.shape) for tensor in given)
+    return [next(iter(wide(given, place, of)), None) for place in range(-rank, 0)]
+
+
+def together(entries: Sequence[Entry], of: Mapping[int, Sequence[int]]) -> Iterator[tuple[int, int]]:
+    """Those dims of indices that must be equal, for they are broadcast."""
+    given = tensors_in(entries)
+    if len(given) > 1 and all(tensor.dtype != "bool" for tensor in given):
+        for place in range(-max(len(tensor.shape) for tensor in given), 0):
+            yield from pairwise(wide(given, place, of))
+
+
+def wide(given: Sequence[TensorMeta], place: int, of: Mapping[int, Sequence[int]]) -> list[int]:
+    """The dims at a place from the right that are not of size 1."""
+    having = [tensor for tensor in given if len(tensor.shape) >= -place and tensor.shape[place] != 1]
+    return [dims[place] for tensor in having if (dims := dims_of(tensor, of))]
+
+
+def dims_of(tensor: TensorMeta, of: Mapping[int, Sequence[int]]) -> Sequence[int]:
+    return of.get(-1 if tensor.number is None else tensor.number, ())
+
+
+def tensors_in(entries: Sequence[Entry]) -> list[TensorMeta]:
+    return [entry for entry in entries if isinstance(entry, TensorMeta)]
 
 
 def width(entry: Entry) -> int:

@@ -15,6 +15,12 @@ def broadcast(step: Step) -> None:
             step.dims.broadcast(step.dims.of(tensor), made)
 
 
+def choose(step: Step) -> None:
+    """`where` of a condition alone says where it holds, which may be anywhere."""
+    if len(step.call.inputs) + len(step.call.literals) > 1:
+        broadcast(step)
+
+
 def repeat(step: Step) -> None:
     """`x.repeat(2, 1)`: from the right, each dim is there some times over."""
     given, made = step.given("0", "input"), step.result
@@ -25,10 +31,14 @@ def repeat(step: Step) -> None:
 
 
 def interleave(step: Step) -> None:
-    """`repeat_interleave` with a number: two after each other are one, in the last dim as rotary positions need it."""
+    """`repeat_interleave` with a number: two after each other are one, in the last dim as rotary positions need it.
+    With a tensor of numbers it is as long as they say."""
     given, made = step.given("0", "input"), step.result
     count, place = step.numbers("1", "repeats"), step.numbers("dim", "2")
-    if given and len(given) == len(made):
+    if given and len(given) == len(made) and step.given("1", "repeats") is not None:
+        pairs = list(zip(given, made, strict=True))
+        step.dims.joined(pairs[dim] for dim in range(len(pairs)) if place and dim != place[0] % len(pairs))
+    elif given and len(given) == len(made):
         step.dims.broadcast(given, made)
         if count and place and place[0] in (-1, len(given) - 1):
             pieces = step.dims.new(count[0])

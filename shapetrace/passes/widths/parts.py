@@ -71,6 +71,14 @@ def all_but_one(step: Step) -> None:
             step.dims.joined(pair for other, pair in enumerate(zip(given, made, strict=True)) if other != gone)
 
 
+def index_select(step: Step) -> None:
+    """The dim at "1" is as long as the index afterwards."""
+    all_but_one(step)
+    place, index, made = step.numbers("1", "dim"), step.given("2", "index"), step.result
+    if place and index and place[0] < len(made):
+        step.dims.join(index[0], made[place[0]])
+
+
 def gather(step: Step) -> None:
     index = step.given("2", "index", "1", "indices")
     if index is not None and len(index) == len(step.result):
@@ -102,7 +110,9 @@ def indexed_by(step: Step) -> Indexed | None:
         for key, tensor in step.call.inputs.items()
         if key.startswith("1") and tensor.number is not None
     }
-    return None if given is None else indexed(step.call, given, index)
+    found = None if given is None else indexed(step.call, given, index)
+    step.dims.joined(found.equal if found is not None else ())
+    return found
 
 
 def reduce(step: Step) -> None:

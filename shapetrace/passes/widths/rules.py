@@ -49,7 +49,7 @@ ELEMENTWISE = """
     floor_divide remainder fmod pow rpow exp exp2 expm1 log log2 log10 log1p sqrt rsqrt abs neg negative sign sin cos
     tan atan atan2 sinh cosh reciprocal rsub round floor ceil trunc erfc sinc eq ne logical_and logical_or logical_not
     logical_xor and or xor rand ror rxor invert bitwise_and bitwise_or bitwise_not isnan isinf isfinite maximum minimum
-    clamp clip clamp_min clamp_max where masked_fill lerp addcmul addcdiv nan_to_num polar complex softsign hardsigmoid
+    clamp clip clamp_min clamp_max masked_fill lerp addcmul addcdiv nan_to_num polar complex softsign hardsigmoid
     tanhshrink copysign fmax fmin softmax log_softmax softmin safe_softmax normalize cumsum cumprod logcumsumexp
     contiguous clone detach data alias real imag conj resolve_conj positive requires_grad expand expand_as broadcast_to
     pad constant_pad_nd fill zero copy zeros_like ones_like empty_like full_like rand_like
@@ -83,6 +83,7 @@ def table() -> dict[str, Callable[[Step], None]]:
         (pointwise - {"prelu"}, moves.broadcast),
         (ELEMENTWISE.split(), moves.broadcast),
         ("view reshape flatten unflatten ravel view_as reshape_as unsafe_view".split(), moves.reshape),
+        (["where"], moves.choose),
         (["squeeze", "unsqueeze"], moves.squeeze),
         (["repeat", "tile"], moves.repeat),
         (["repeat_interleave"], moves.interleave),
@@ -105,7 +106,8 @@ def table() -> dict[str, Callable[[Step], None]]:
         ("split chunk tensor_split split_with_sizes".split(), parts.split),
         (["unbind"], parts.unbind),
         (["select"], parts.select),
-        ("narrow index_select topk slice".split(), parts.all_but_one),
+        ("narrow topk slice".split(), parts.all_but_one),
+        (["index_select"], parts.index_select),
         ("gather take_along_dim".split(), parts.gather),
         (["getitem"], parts.getitem),
         (["setitem"], parts.setitem),
