@@ -79,7 +79,7 @@ class ValuesDiff(msgspec.Struct, frozen=True):
     before, after   the headers of the traces, without their calls
     weights         what was done with the weights, in words
     inputs          what was done with the inputs, in words
-    diverging       all tensors that diverge, in the order of before
+    diverging       all tensors that diverge, in the order of both sides; swapped, the first is the same pair
     within          tensors that differ and of which only what is the same, to rounding, is made: they are not where the
                     models part
     same            how many correspond and are the same

@@ -19,8 +19,8 @@
 null for all; by "name", by "use" (what is made with both) or by the "order" of equal shapes; and whether their use, or
 the "order" in which a module has them, is "against" it.
 
-"diverging" has all tensors that diverge, in the order of before: the first is where the models part. "apart" is null if
-their shapes differ, its "relative" if before is 0 wherever they differ; what is not finite in it is written as text:
+"diverging" has all tensors that diverge, in the order of both sides: the first is where the models part. "apart" is null
+if their shapes differ, its "relative" if before is 0 wherever they differ; what is not finite in it is written as text:
 "nan", "inf", "-inf". "within" are tensors that differ and of which only what is the same, to rounding, is made, "alone"
 what stands on one side only between the first that diverges and the last same one before it, "strange" where NaN and
 inf are first met, before and after, "lone" what the models return and no value was compared with. "same" and
