@@ -19,6 +19,7 @@ from ..schema import Trace
 from .effects import without_effect
 from .elements import apart, are_masks, arranged, comparable, hidden, likest, repeated, rounding, tolerance, turned
 from .order import Pair, in_order, named, once
+from .relations import relation
 
 __all__ = ["Runs"]
 
@@ -118,11 +119,14 @@ class Runs:
             ways = turned(there, before, one.axes, other.axes)
             after = next((way for way in ways if self.apart(one, other, before, way) is None), after)
             found = self.apart(one, other, before, after)
-        return rounding(before, after) if found is None else Divergence(one, other, found)
+        if found is None:
+            return rounding(before, after)
+        related = relation(before, after, found.tolerance, hides(one, other, before, after))
+        return Divergence(one, other, msgspec.structs.replace(found, relation=related))
 
     def apart(self, one: Record, other: Record, before: Tensor, after: Tensor) -> Apart | None:
-        is_mask = are_masks(before, after)
-        alike = both_hidden(before, after, is_mask=is_mask) if is_mask or "scores" in (one.role, other.role) else None
+        left, right = hides(one, other, before, after)
+        alike = None if left is None or right is None else left & right.to(left.device)
         return apart(before, after, tolerance(before, after, self.rtol, self.atol), alike)
 
     def found(self) -> ValuesDiff:
@@ -193,10 +197,12 @@ class Runs:
                 yield one, other
 
 
-def both_hidden(before: Tensor, after: Tensor, *, is_mask: bool) -> Tensor | None:
-    """Where a key is hidden on both sides, by whatever number."""
-    one, other = (hidden(tensor, is_mask=is_mask) for tensor in (before, after))
-    return None if one is None or other is None else one & other.to(one.device)
+def hides(one: Record, other: Record, before: Tensor, after: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """Where a key is hidden, on either side, by whatever number; None of what cannot hide one."""
+    is_mask = are_masks(before, after)
+    if not is_mask and "scores" not in (one.role, other.role):
+        return None, None
+    return hidden(before, is_mask=is_mask), hidden(after, is_mask=is_mask)
 
 
 def results(trace: Trace) -> list[Record]:
