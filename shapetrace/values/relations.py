@@ -29,24 +29,26 @@ def relation(
     if before.dtype == torch.bool or before.is_complex() or after.is_complex():
         return None
     one, other = (tensor.to(device=before.device, dtype=torch.float64) for tensor in (before, after))
-    return masked(one, other, allowed, hides) or scaled(one, other, allowed) or reordered(one, other, allowed)
-
-
-def masked(
-    one: Tensor, other: Tensor, allowed: Tolerance, hides: tuple[Tensor | None, Tensor | None]
-) -> Relation | None:
-    """Where they differ a key is hidden on one side only."""
     left, right = (torch.zeros_like(one, dtype=torch.bool) if each is None else each.to(one.device) for each in hides)
+    return (
+        masked(one, other, allowed, left, right)
+        or scaled(one, other, allowed, left & right)
+        or reordered(one, other, allowed)
+    )
+
+
+def masked(one: Tensor, other: Tensor, allowed: Tolerance, left: Tensor, right: Tensor) -> Relation | None:
+    """Where they differ a key is hidden on one side only."""
     sides = bool((left & ~right).any()), bool((right & ~left).any())
     if not any(sides) or not bool((left | right | is_close(one, other, allowed)).all()):
         return None
     return Relation("hidden", side="" if all(sides) else "before" if sides[0] else "after")
 
 
-def scaled(one: Tensor, other: Tensor, allowed: Tolerance) -> Relation | None:
-    """A multiple, or as much more everywhere; what hides a key may stand in both."""
-    plain = one.isfinite() & other.isfinite() & (one.abs() < HUGE) & (other.abs() < HUGE)
-    if not bool((plain | (one == other)).all()):
+def scaled(one: Tensor, other: Tensor, allowed: Tolerance, hidden: Tensor) -> Relation | None:
+    """A multiple, or as much more everywhere, but where both hide a key."""
+    plain = one.isfinite() & other.isfinite() & ~hidden
+    if not bool((plain | hidden | (one == other)).all()):
         return None
     a, b = one[plain], other[plain]
     if a.numel() < FEW or bool(a.min() == a.max()):
@@ -56,10 +58,6 @@ def scaled(one: Tensor, other: Tensor, allowed: Tolerance) -> Relation | None:
         return Relation("factor", number=factor)
     more = float((b - a).mean())
     return Relation("sum", number=more) if is_all_close(a + more, b, allowed) else None
-
-
-HUGE = 1e30
-"""No number that is computed, but what a mask writes."""
 
 
 def reordered(one: Tensor, other: Tensor, allowed: Tolerance) -> Relation | None:

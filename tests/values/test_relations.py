@@ -48,6 +48,12 @@ def masked_too_late(q: Tensor, k: Tensor, v: Tensor, later: Tensor) -> Tensor:
     return weights @ v
 
 
+def masked_by_another_number(q: Tensor, k: Tensor, v: Tensor, later: Tensor) -> Tensor:
+    scores = q @ k.transpose(-2, -1) / D**0.5
+    scores = scores.masked_fill(later, -1e9)
+    return scores.softmax(dim=-1) @ v
+
+
 def never_scaled(q: Tensor, k: Tensor, v: Tensor, later: Tensor) -> Tensor:
     scores = q @ k.transpose(-2, -1)
     scores = scores.masked_fill(later, -torch.inf)
@@ -74,7 +80,7 @@ def test_a_mask_that_comes_after_softmax_is_told_at_the_scores_that_it_should_ha
     assert "      the same but for keys that a mask hides only before\n" in text
 
 
-@pytest.mark.parametrize("right", [fused, written_out])
+@pytest.mark.parametrize("right", [fused, written_out, masked_by_another_number])
 def test_a_scale_that_is_missing_is_told_as_a_factor(right: Attend) -> None:
     _, found = parted(Attention(right), Attention(never_scaled))
     assert found is not None
