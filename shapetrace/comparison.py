@@ -88,8 +88,9 @@ def diff(
     stand in brackets, also those that `run` takes for it: 'net.py:Net[input=x: float32[2, 8], n-layers=3]'. Tensors
     correspond by name, role and place in the structure, never by shape.
 
-    FIELD is shape, axes, role, dtype, layout, device (of a tensor that is not where its model is), class, made, error,
-    layers, order or structure (what was added and removed); with --exact also stride, contiguity and memory.
+    FIELD is shape, axes, role, dtype, layout, device (of a tensor that is not where its model is), class, tied (to
+    another weight), bias, made, error, layers, order or structure (what was added and removed); with --exact also
+    stride, contiguity and memory.
 
     With --values both run, on the inputs of BEFORE, and the first tensor whose value diverges is named. Inputs go by
     name, or by what both models make of them; those of AFTER that are like none are its own. The weights are their

@@ -32,7 +32,7 @@ def compare(
 
     exact          also stride, contiguity and memory, which are comparable on one device and torch version
     only, ignore   of the fields: shape, axes, role, dtype, layout, device (of a tensor that is not where its model is),
-                   class, made, error, layers, order, structure
+                   class, tied, bias, made, error, layers, order, structure
 
     Raises `ShapetraceError` for a field that is not there, and for traces that are not comparable exactly.
     """

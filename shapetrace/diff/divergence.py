@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from ..records import Record
 from ..schema import Trace
 
-__all__ = ["Apart", "Copied", "Divergence", "Extreme", "Strange", "Tolerance", "ValuesDiff"]
+__all__ = ["Apart", "Copied", "Divergence", "Extreme", "Relation", "Strange", "Tolerance", "ValuesDiff"]
 
 
 class Tolerance(msgspec.Struct, frozen=True):
@@ -26,6 +28,20 @@ class Extreme(msgspec.Struct, frozen=True):
     after: complex | float
 
 
+class Relation(msgspec.Struct, frozen=True):
+    """How one of two tensors is made of the other.
+
+    kind    "hidden": they are the same but for keys that a mask hides on one `side` only, "before" or "after"; "" if it
+            hides others on each; "factor": after is before times `number`; "sum": before and that much more; "order":
+            what lies along `dim` stands in another order, or, where that is None, all elements elsewhere
+    """
+
+    kind: Literal["hidden", "factor", "sum", "order"]
+    side: str = ""
+    number: float = 0.0
+    dim: int | None = None
+
+
 class Apart(msgspec.Struct, frozen=True):
     """How two tensors of one shape differ.
 
@@ -33,6 +49,7 @@ class Apart(msgspec.Struct, frozen=True):
     absolute   the largest |after - before|; infinite where one alone is NaN or infinite
     relative   the largest |after - before| / |before|, where before is not 0; None if it is everywhere
     tolerance  by which they differ
+    relation   how after is made of before; None where that cannot be told
     """
 
     elements: int
@@ -40,6 +57,7 @@ class Apart(msgspec.Struct, frozen=True):
     absolute: Extreme
     relative: Extreme | None
     tolerance: Tolerance
+    relation: Relation | None = None
 
 
 class Divergence(msgspec.Struct, frozen=True):
@@ -79,7 +97,7 @@ class ValuesDiff(msgspec.Struct, frozen=True):
     before, after   the headers of the traces, without their calls
     weights         what was done with the weights, in words
     inputs          what was done with the inputs, in words
-    diverging       all tensors that diverge, in the order of before
+    diverging       all tensors that diverge, in the order of both sides; swapped, the first is the same pair
     within          tensors that differ and of which only what is the same, to rounding, is made: they are not where the
                     models part
     same            how many correspond and are the same

@@ -24,6 +24,8 @@ ALWAYS = (
     "layout",
     "device",
     "class",
+    "tied",
+    "bias",
     "made",
     "error",
     "layers",

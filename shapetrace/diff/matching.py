@@ -120,6 +120,7 @@ def nicknamed(ours: list[Item], theirs: list[Item], layer: Callable[[int, int], 
     layer   of a side, 0 or 1, and a call: see `Side.layer`
     """
     names = [{item.name for item in items} for items in (ours, theirs)]
+    roles = [{item.role for item in items if not item.is_shell} - {""} for items in (ours, theirs)]
     kinds: tuple[dict[str, list[int]], dict[str, list[int]]] = ({}, {})
     for side, items in enumerate((ours, theirs)):
         for at, item in enumerate(items):
@@ -130,7 +131,6 @@ def nicknamed(ours: list[Item], theirs: list[Item], layer: Callable[[int, int], 
         right = kinds[1].get(kind, [])
         if right and max(len(left), len(right)) <= MOST_LAYERS:
             told, its = told_of(ours, left), told_of(theirs, right)
-            roles = [{items[at].role for at in places} - {""} for items, places in ((ours, left), (theirs, right))]
             same = ((a, b) for a in left for b in right if is_short_for(told[a], its[b]))
             same = ((a, b) for a, b in same if not has_like(ours[a].role, theirs[b].role, roles[0] & roles[1]))
             fit += [(a, b) for a, b in same if not stand_apart(ours[a], theirs[b], are_layers=True)]

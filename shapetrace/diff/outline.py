@@ -20,6 +20,7 @@ from .folding import Draft, folded
 from .items import Item, Place
 from .matching import Match
 from .pairing import Pairing, inner
+from .parameters import Parameters, told
 from .stages import PASSING
 from .tensors import arguments, both, is_first, others, results
 
@@ -63,6 +64,7 @@ class Outline:
         self.comparer = comparer
         self.has_structure = "structure" in comparer.fields
         self.plumbing = plumbing(before), plumbing(after)
+        self.parameters = Parameters(self.before), Parameters(self.after)
         self.told: dict[object, Draft] = {}
         self.passing: list[object] = []
         self.letters: dict[str, int] = {}
@@ -182,7 +184,7 @@ class Outline:
         fields = self.comparer.calls(one.call, other.call)
         if one.tensor is not None or other.tensor is not None:
             fields.pop("role", None)
-        return fields
+        return fields | self.comparer.differ(told(self.parameters, one, other))
 
     def rest(self, match: Match, draft: Draft, depth: int) -> list[Draft]:
         """What else there is to tell of a step: of its other tensors, of what is inside of it, of its parameters."""

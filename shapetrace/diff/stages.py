@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ..passes.nesting import siblings
-from ..passes.roles.functions import SOFTMAX, short_name
+from ..passes.roles.functions import CASTS, SOFTMAX, short_name
 from ..schema import Call
 
 if TYPE_CHECKING:
@@ -80,21 +80,42 @@ def last_scores(items: list[Item]) -> list[Item]:
     if not any(item.role == "scores" for item in items):
         return items
     found = list(items)
-    places = {item.tensor.number: place for place, item in enumerate(items) if item.tensor is not None}
-    for softmax in items:
+    makers = makers_of(items)
+
+    def maker(number: int | None, place: int) -> int | None:
+        return max((made for made in makers.get(number, ()) if made < place), default=None)
+
+    for at, softmax in enumerate(items):
         if short_name(softmax.call) not in SOFTMAX:
             continue
-        last = next((places.get(tensor.number) for tensor in softmax.call.inputs.values()), None)
+        last = next((maker(tensor.number, at) for tensor in softmax.call.inputs.values()), None)
+        while last is not None and is_cast(found[last]):
+            last = next((maker(tensor.number, last) for tensor in found[last].call.inputs.values()), None)
         named = last
         while named is not None and not found[named].role and found[named].call.kind == "function":
-            given = found[named].call.inputs.values()
-            makers = [places[each.number] for each in given if each.number in places]
             before = named
-            named = next((place for place in makers if place < before and is_alike(found[place], found[before])), None)
+            given = (maker(tensor.number, before) for tensor in found[before].call.inputs.values())
+            named = next((made for made in given if made is not None and is_alike(found[made], found[before])), None)
         if named is not None and last is not None and named != last and found[named].role == "scores":
             found[last] = msgspec.structs.replace(found[last], role="scores")
             found[named] = msgspec.structs.replace(found[named], role="")
     return found
+
+
+def makers_of(items: Sequence[Item]) -> dict[int | None, list[int]]:
+    """Number of a tensor -> the places of what made it or wrote to it. A cast that gives what it was given, as `float`
+    of what is float32, did neither."""
+    found: dict[int | None, list[int]] = {}
+    for place, item in enumerate(items):
+        number = None if item.tensor is None else item.tensor.number
+        if number is not None and (number not in found or number in item.call.written):
+            found.setdefault(number, []).append(place)
+    return found
+
+
+def is_cast(item: Item) -> bool:
+    """Whether it is no more than a form in between, without a name."""
+    return short_name(item.call) in CASTS and not item.name and not item.role
 
 
 def is_alike(one: Item, other: Item) -> bool:

@@ -17,8 +17,9 @@ a module that goes by another path. "sizes" are the letters whose sizes differ, 
 differ by nothing else; "unnamed" is how many tensors have, on one side only, a name for an axis, of which the other
 side knows the size. Of a change, a side where it is not there is null, "axes" and "shape" are null for what is no
 single tensor, "by" is the class of the module or the function. "fields" has what differs, each as [before, after]:
-shape, axes, role, dtype, layout, class, made (false for what a fused call stands for and never makes), error; "order"
-of what moved, in words; "layers" of identical blocks, their numbers; and, compared exactly, stride, contiguity,
+shape, axes, role, dtype, layout, class, tied (the name of a weight that a layer before has as well), bias (its shape,
+of what is called otherwise on either side), made (false for what a fused call stands for and never makes), error;
+"order" of what moved, in words; "layers" of identical blocks, their numbers; and, compared exactly, stride, contiguity,
 memory, device. "blocks" are the paths, before and after, of the other blocks in which the same changed, "steps" how
 many masks or unnamed steps in a row it speaks for, "tensors" how many tensors in all, and "shapes" what these are of
 what was added or removed.

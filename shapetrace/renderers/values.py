@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from rich.text import Text
 
-from ..diff.divergence import Apart, Copied, Divergence, Extreme, ValuesDiff
+from ..diff.divergence import Apart, Copied, Divergence, Extreme, Relation, ValuesDiff
 from ..passes.expressions import SIGNS
 from ..records import Record
 from ..schema import line_of
@@ -112,6 +112,22 @@ def measured(each: Divergence) -> Iterator[str]:
     yield f"largest absolute difference  {where(apart.absolute)}"
     if apart.relative is not None:
         yield f"largest relative difference  {where(apart.relative)}"
+    if apart.relation is not None:
+        yield related(apart.relation, each.before)
+
+
+def related(relation: Relation, before: Record) -> str:
+    """How after is made of before: often it says what is wrong."""
+    if relation.kind == "factor":
+        return f"after is before times {number(relation.number)}"
+    if relation.kind == "sum":
+        return f"after is before and {number(relation.number)} more"
+    if relation.kind == "order":
+        is_one = relation.dim is not None and len(before.axes) > relation.dim
+        axis = f"what lies along {escape(str(before.axes[relation.dim or 0]))}" if is_one else "all elements"
+        return f"the same but for the order: {axis}, in other places"
+    sides = {"before": ["before"], "after": ["after"]}.get(relation.side, ["before", "after"])
+    return f"the same but for keys that a mask hides {' or '.join(f'only {side}' for side in sides)}"
 
 
 def where(extreme: Extreme) -> str:

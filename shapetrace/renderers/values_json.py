@@ -11,7 +11,8 @@
          "after": {…},
          "apart": {"elements": 64, "differing": 64, "tolerance": {"relative": 1.3e-06, "absolute": 1e-05},
                    "absolute": {"difference": 1.5, "index": [0, 0, 1, 0], "before": 0.5, "after": 2.0},
-                   "relative": {…}}}, …],
+                   "relative": {…},
+                   "relation": {"kind": "factor", "side": "", "number": 4.0, "dim": null}}}, …],
      "within": […], "alone": [[{…}, null], …],
      "strange": [{"nan": null, "inf": {…}}, {…}], "lone": [[], [{…}]]}
 
@@ -19,12 +20,15 @@
 null for all; by "name", by "use" (what is made with both) or by the "order" of equal shapes; and whether their use, or
 the "order" in which a module has them, is "against" it.
 
-"diverging" has all tensors that diverge, in the order of before: the first is where the models part. "apart" is null if
-their shapes differ, its "relative" if before is 0 wherever they differ; what is not finite in it is written as text:
-"nan", "inf", "-inf". "within" are tensors that differ and of which only what is the same, to rounding, is made, "alone"
-what stands on one side only between the first that diverges and the last same one before it, "strange" where NaN and
-inf are first met, before and after, "lone" what the models return and no value was compared with. "same" and
-"uncompared" are numbers of tensors.
+"diverging" has all tensors that diverge, in the order of both sides: the first is where the models part. "apart" is
+null if their shapes differ, its "relative" if before is 0 wherever they differ; what is not finite in it is written as
+text: "nan", "inf", "-inf". Its "relation" is null where it cannot be told how after is made of before; else its "kind"
+says it: before times a number ("factor"), or so much more ("sum"); the same but for keys that are "hidden" on one
+"side" only, or on each ("") others; the same in another "order" along a "dim", counted before, or anywhere (null).
+"within" are tensors that differ and of which only what is the same, to rounding, is made, "alone" what stands on one
+side only between the first that diverges and the last same one before it, "strange" where NaN and inf are first met,
+before and after, "lone" what the models return and no value was compared with. "same" and "uncompared" are numbers of
+tensors.
 """
 
 from __future__ import annotations
@@ -80,6 +84,7 @@ def told(each: Divergence) -> dict[str, object]:
             "tolerance": msgspec.to_builtins(each.apart.tolerance),
             "absolute": extreme(each.apart.absolute),
             "relative": extreme(each.apart.relative),
+            "relation": None if each.apart.relation is None else msgspec.to_builtins(each.apart.relation),
         }
     return {"before": side(each.before), "after": side(each.after), "apart": apart}
 

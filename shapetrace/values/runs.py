@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -18,13 +18,12 @@ from ..records import Record, records_and_writes
 from ..schema import Trace
 from .effects import without_effect
 from .elements import apart, are_masks, arranged, comparable, hidden, likest, repeated, rounding, tolerance, turned
+from .order import Pair, in_order, named, once
+from .relations import relation
 
 __all__ = ["Runs"]
 
 Key = tuple[int, bool, str]
-
-Pair = tuple[int, int]
-"""Of results: their numbers before and after, counted in the order in which calls end."""
 
 
 class Runs:
@@ -120,11 +119,14 @@ class Runs:
             ways = turned(there, before, one.axes, other.axes)
             after = next((way for way in ways if self.apart(one, other, before, way) is None), after)
             found = self.apart(one, other, before, after)
-        return rounding(before, after) if found is None else Divergence(one, other, found)
+        if found is None:
+            return rounding(before, after)
+        related = relation(before, after, found.tolerance, hides(one, other, before, after))
+        return Divergence(one, other, msgspec.structs.replace(found, relation=related))
 
     def apart(self, one: Record, other: Record, before: Tensor, after: Tensor) -> Apart | None:
-        is_mask = are_masks(before, after)
-        alike = both_hidden(before, after, is_mask=is_mask) if is_mask or "scores" in (one.role, other.role) else None
+        left, right = hides(one, other, before, after)
+        alike = None if left is None or right is None else left & right.to(left.device)
         return apart(before, after, tolerance(before, after, self.rtol, self.atol), alike)
 
     def found(self) -> ValuesDiff:
@@ -137,20 +139,21 @@ class Runs:
             )
         same = {a: out for (a, _), out in sorted(self.outcomes.items()) if isinstance(out, float)}
         vain = without_effect(self.before, self.ours, same)
-        apart_ = [(a, out) for (a, _), out in sorted(self.outcomes.items()) if isinstance(out, Divergence)]
-        diverging = [(a, out) for a, out in apart_ if a not in vain]
-        within = (out for a, out in apart_ if a in vain)
+        apart_ = {pair: out for pair, out in self.outcomes.items() if isinstance(out, Divergence)}
+        diverging = once({pair: out for pair, out in apart_.items() if pair[0] not in vain})
+        within = once({pair: out for pair, out in apart_.items() if pair[0] in vain})
+        order = in_order(diverging)
         lone, is_compared = self.returned()
         return ValuesDiff(
             msgspec.structs.replace(self.before, calls=()),
             msgspec.structs.replace(self.after, calls=()),
             "",
             "",
-            tuple(named(list(once(out for _, out in diverging)))),
-            tuple(once(within)),
+            tuple(named([diverging[pair] for pair in order])),
+            tuple(within.values()),
             len(same),
             sum(out is None for out in self.outcomes.values()),
-            tuple(self.alone(diverging[0][0])) if diverging else (),
+            tuple(self.alone(order[0])) if order else (),
             (self.strange[0], self.strange[1]),
             lone,
             is_compared,
@@ -178,9 +181,9 @@ class Runs:
         is_compared = all(len(one) < len(whole) for one, whole in zip(lone, given, strict=True) if whole)
         return (lone[0], lone[1]), is_compared
 
-    def alone(self, first: int) -> Iterator[tuple[Record | None, Record | None]]:
+    def alone(self, first: Pair) -> Iterator[tuple[Record | None, Record | None]]:
         """What has no counterpart: of what the first that diverges is made of, or just before it."""
-        at = next(number for number, (a, b, *_) in enumerate(self.all) if a == first and b is not None)
+        at = next(number for number, pair in enumerate(self.all) if pair[:2] == first)
         start = at
         while start and (self.all[start - 1][0] is None or self.all[start - 1][1] is None):
             start -= 1
@@ -194,40 +197,12 @@ class Runs:
                 yield one, other
 
 
-def both_hidden(before: Tensor, after: Tensor, *, is_mask: bool) -> Tensor | None:
-    """Where a key is hidden on both sides, by whatever number."""
-    one, other = (hidden(tensor, is_mask=is_mask) for tensor in (before, after))
-    return None if one is None or other is None else one & other.to(one.device)
-
-
-def once(found: Iterable[Divergence]) -> Iterable[Divergence]:
-    """Each tensor once, where it was first: under the first name that comes with a role, or else under the first name.
-
-    What a module gives is what a function in it made, and the module around it gives that again.
-    """
-    same: dict[object, list[Divergence]] = {}
-    for number, each in enumerate(found):
-        key = (each.before.tensor.number, each.after.tensor.number, each.apart)
-        same.setdefault(number if None in key else key, []).append(each)
-    for alike in same.values():
-        yield max(alike, key=lambda each: (bool(each.before.role), bool(each.before.name)))
-
-
-def named(found: list[Divergence]) -> list[Divergence]:
-    """Without the steps that have no name and lead to a tensor that has one: `k.view(…)` on the way to k. What a module
-    is given is another tensor than what it gives."""
-    told: set[tuple[str, int | None]] = set()
-    kept: list[Divergence] = []
-    for each in reversed(found):
-        record = each.before
-        is_step = record.call.kind == "function" and not record.name and not record.role
-        if is_step and (record.path, record.tensor.number) in told:
-            told.update((record.path, tensor.number) for tensor in record.call.inputs.values())
-            continue
-        kept.append(each)
-        if (record.name or record.role) and record.call.kind == "function":
-            told.update((record.path, tensor.number) for tensor in record.call.inputs.values())
-    return kept[::-1]
+def hides(one: Record, other: Record, before: Tensor, after: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """Where a key is hidden, on either side, by whatever number; None of what cannot hide one."""
+    is_mask = are_masks(before, after)
+    if not is_mask and "scores" not in (one.role, other.role):
+        return None, None
+    return hidden(before, is_mask=is_mask), hidden(after, is_mask=is_mask)
 
 
 def results(trace: Trace) -> list[Record]:

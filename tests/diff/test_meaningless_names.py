@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -69,6 +70,40 @@ def test_a_letter_in_common_does_not_outweigh_the_role_that_a_layer_has() -> Non
     names = {(line.before.name, line.after.name) for line in lines if line.before and line.after}
     assert ("down_proj", "g") in names
     assert not any("gate_proj" in pair for pair in names)
+
+
+class Joined(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.query_key_value, self.dense = nn.Linear(C, 3 * C), nn.Linear(C, C)
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, t, _ = x.shape
+        q, k, v = self.query_key_value(x).view(b, t, H, 3 * D).transpose(1, 2).chunk(3, dim=-1)
+        return self.dense(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, t, C))
+
+
+class Misnamed(nn.Module):
+    """The same of four layers, of which `k` is the last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.d, self.e, self.f, self.k = (nn.Linear(C, C) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, t, _ = x.shape
+        q, k, v = (layer(x).view(b, t, H, D).transpose(1, 2) for layer in (self.d, self.e, self.f))
+        return self.k(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, t, C))
+
+
+@pytest.mark.parametrize("is_swapped", [False, True])
+def test_nor_does_a_letter_where_the_layer_with_that_role_is_called_as_a_variable_of_the_other_side(
+    is_swapped: bool,
+) -> None:
+    sides = [traced(Joined()), traced(Misnamed())]
+    lines = compare(*(reversed(sides) if is_swapped else sides)).lines
+    pairs = [(line.before, line.after) for line in lines if line.before and line.after]
+    assert {one.name for pair in pairs if pair[0].role == "attn_out" for one in pair} == {"dense", "k"}
 
 
 class Wrapped(nn.Module):

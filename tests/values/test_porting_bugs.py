@@ -14,6 +14,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from shapetrace import Divergence, ValuesDiff, compare_values, trace
 from shapetrace.models.gpt import gpt
 from shapetrace.models.variants import gpt2
+from shapetrace.records import Record
 from shapetrace.values.weights import copy_weights
 
 Plant = Callable[..., ModuleType]
@@ -129,6 +130,38 @@ def test_a_bug_is_named_at_its_tensor(
     ours, _, batch = gpt(**{**sizes, **choices})
     theirs, _, _ = plant(*edits).gpt(**{**sizes, **choices})
     assert first(compare_values(ours, theirs, **batch, weights="copy")) == expected
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_bug_is_named_at_the_same_pair_of_tensors_whichever_side_comes_first(plant: Plant, bug: str) -> None:
+    choices, edits, _ = BUGS[bug]
+    torch.manual_seed(0)
+    ours, _, batch = gpt(**{**SIZES, **choices})
+    theirs, _, _ = plant(*edits).gpt(**{**SIZES, **choices})
+    one = compare_values(ours, theirs, **batch, weights="copy").first
+    other = compare_values(theirs, ours, **batch, weights="copy").first
+    assert one is not None
+    assert other is not None
+    assert (named(one.before), named(one.after)) == (named(other.after), named(other.before))
+    assert (kind_of(one), kind_of(other)) == (SAID.get(bug),) * 2
+
+
+SAID = {
+    "head split without transpose": "order",
+    "repeat against repeat_interleave": "order",
+    "missing scale": "factor",
+    "mask after softmax": "hidden",
+    "wrong position offset": "sum",
+}
+"""How the tensor of the port is made of the other, where that can be told."""
+
+
+def kind_of(each: Divergence) -> str | None:
+    return each.apart.relation.kind if each.apart and each.apart.relation else None
+
+
+def named(record: Record) -> tuple[str, str, str]:
+    return record.path, record.name, record.call.name
 
 
 @pytest.mark.parametrize("choices", [{}, {"positions": "rope"}, {"G": 2}], ids=["plain", "rope", "gqa"])

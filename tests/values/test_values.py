@@ -59,6 +59,7 @@ def test_the_first_tensor_that_diverges_is_named_with_its_differences() -> None:
         "      the first tensor that diverges: 3 of 3 elements, rtol 1.3e-06, atol 1e-05\n"
         "      largest absolute difference  2 at [0,2]: 8 → 10\n"
         "      largest relative difference  0.25 at [0,0]: 2 → 2.5\n"
+        "      after is before times 1.25\n"
         "    after it\n"
         "      y  [B,3]  2\n"
         "2 diverge · 0 same"
