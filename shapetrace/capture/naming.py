@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -21,7 +22,7 @@ from ..passes.depth import layers_of
 from ..passes.doubts import axes_of, decided, goes_by_values, is_formula, may_be_chance, used, without_shares
 from ..passes.hooked import moves_dims
 from ..passes.meeting import meetings
-from ..passes.roles import with_unmade
+from ..passes.roles import name_roles, with_unmade
 from ..passes.widths import name_widths
 from ..passes.widths.unseen import name_unseen
 from ..schema import Trace
@@ -30,6 +31,7 @@ from .choices import Sizes
 from .copied import copied, hooks_on, is_large, lines_of, weightless
 from .given import CannotProbe, Given, given
 from .hints import contradicted, kept, unnamed
+from .onward import as_far_as, mending, onward
 from .probe import Probes, Recording, Source, probe
 from .rebuild import letters_of, rebuilt
 from .recorder import said
@@ -90,8 +92,29 @@ class Naming:
     def named(self, trace: Trace) -> Trace:
         if not trace.calls:
             return trace
+        longer = self.longer(trace) if trace.error is not None else None
+        if longer is not None:
+            return as_far_as(trace, longer)
         with undisturbed():
             probes = self.probes(trace)
+        return self.named_by(probes, trace)
+
+    def longer(self, failed: Trace) -> Trace | None:
+        """The forward that `failed` as it goes on if what failed is mended, with axes; None if it does not."""
+        if self.given is None or self.hooks:
+            return None
+        mended = copy.copy(self)
+        mended.record = mending(self.record)
+        with undisturbed():
+            found = onward(failed, self.copied(self.given), mended.record)
+            if found is None:
+                return None
+            found = name_roles(found)
+            probes = mended.probes(found)
+            probes = probes if probes.runs else self.probes(failed)
+        return self.named_by(probes, found)
+
+    def named_by(self, probes: Probes, trace: Trace) -> Trace:
         plain = msgspec.structs.replace(trace, sizes=dict(probes.sizes))
         told, runs = self.told(plain, probes)
         shared = without_shares(told) if "C" in probes.sizes and "H" not in probes.sizes else None

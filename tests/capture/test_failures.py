@@ -129,10 +129,10 @@ shapetrace: raised in attention (JoinedByView), by out.view(2, 4, 8)
 shapetrace: raised in attention (NotTurned), by q @ k[:, :, 1:]
   …/test_failures.py
   in attention(x) (test_failures.py)
-    q            [B, 2, T, 4]    (2, 2, 4, 4)  stride (32, 4, 8, 1)  float32, not contiguous  from w_q(x).view(2, 4, 2, 4).transpose(1, 2) (test_failures.py)
-    k[:, :, 1:]  [B, 2, T-1, 4]  (2, 2, 3, 4)  stride (32, 4, 8, 1)  float32, not contiguous  from test_failures.py
-  matmul sums over the last dim of q [B=2, 2, T=4, 4] and dim -2 of k[:, :, 1:] [B=2, 2, T-1=3, 4]:
-  4 met T-1=3, and they must be equal; k[:, :, 1:].transpose(-2, -1) has 4 there""",
+    q            [B, H, T, D]    (2, 2, 4, 4)  stride (32, 4, 8, 1)  float32, not contiguous  from w_q(x).view(2, 4, 2, 4).transpose(1, 2) (test_failures.py)
+    k[:, :, 1:]  [B, H, T-1, 4]  (2, 2, 3, 4)  stride (32, 4, 8, 1)  float32, not contiguous  from test_failures.py
+  matmul sums over the last dim of q [B=2, H=2, T=4, D=4] and dim -2 of k[:, :, 1:] [B=2, H=2,
+  T-1=3, 4]: D=4 met T-1=3, and they must be equal; k[:, :, 1:].transpose(-2, -1) has 4 there""",
     ),
     "mask too short": (
         lambda: (Model(MaskTooShort()), IDS),
@@ -140,10 +140,10 @@ shapetrace: raised in attention (NotTurned), by q @ k[:, :, 1:]
 shapetrace: raised in attention (MaskTooShort), by q….masked_fill(causal…, -inf)
   …/test_failures.py
   in attention(x) (test_failures.py)
-    (q @ k.transpose(-2, -1)) / 2.0  [B, 2, T, T]  (2, 2, 4, 4)  stride (32, 16, 4, 1)  float32  from test_failures.py
+    (q @ k.transpose(-2, -1)) / 2.0  [B, H, T, T]  (2, 2, 4, 4)  stride (32, 16, 4, 1)  float32  from test_failures.py
     causal == 0                                    (3, 3)        stride (3, 1)          bool     from test_failures.py
-  masked_fill lines dims up from the last: T=4 of (q @ k.transpose(-2, -1)) / 2.0 [B=2, 2, T=4, T=4]
-  met 3 of causal == 0 [3, 3]; they must be equal, or one of them 1""",
+  masked_fill lines dims up from the last: T=4 of (q @ k.transpose(-2, -1)) / 2.0 [B=2, H=2, T=4,
+  T=4] met 3 of causal == 0 [3, 3]; they must be equal, or one of them 1""",
     ),
     "mask of floats": (
         lambda: (Model(MaskOfFloats()), IDS),
@@ -151,7 +151,7 @@ shapetrace: raised in attention (MaskTooShort), by q….masked_fill(causal…, -
 shapetrace: raised in attention (MaskOfFloats), by ((q @ k.transpose(-2, -1)) / 2.0).masked_fill(causal, -inf)
   …/test_failures.py
   in attention(x) (test_failures.py)
-    (q @ k.transpose(-2, -1)) / 2.0  [B, 2, T, T]  (2, 2, 4, 4)  stride (32, 16, 4, 1)  float32  from test_failures.py
+    (q @ k.transpose(-2, -1)) / 2.0  [B, H, T, T]  (2, 2, 4, 4)  stride (32, 16, 4, 1)  float32  from test_failures.py
     causal                           [T, T]        (4, 4)        stride (4, 1)          float32  from tril(ones(4, 4)) (test_failures.py)
   a mask says yes or no, and causal [T=4, T=4] is float32: causal.bool(), or causal == 0 for what it
   leaves out""",
@@ -163,8 +163,8 @@ shapetrace: raised in attention.w_o (Linear), by linear(input, weight, bias)
   torch/nn/modules/linear.py
   in w_o(out.sum(1)) (test_failures.py), in attention(x) (test_failures.py)
     input   [B, T, D]  (2, 4, 4)  stride (16, 4, 1)  float32  from out.sum(1) (test_failures.py)
-    weight             (8, 8)     stride (8, 1)      float32  parameter attention.w_o.weight
-    bias               (8,)       stride (1,)        float32  parameter attention.w_o.bias
+    weight  [C, 8]     (8, 8)     stride (8, 1)      float32  parameter attention.w_o.weight
+    bias    [C]        (8,)       stride (1,)        float32  parameter attention.w_o.bias
   linear takes 8 in the last dim, and input [B=2, T=4, D=4] has D=4 there: make it with
   in_features=4, or give it a tensor that is 8 wide""",
     ),
@@ -184,8 +184,8 @@ shapetrace: raised in attention (SoftmaxTooFar), by softmax((q @ k.transpose(-2,
 shapetrace: raised in attention (KeptHalf), by q.half() @ k.transpose(-2, -1)
   …/test_failures.py
   in attention(x) (test_failures.py)
-    q.half()             [B, 2, T, 4]  (2, 2, 4, 4)  stride (32, 4, 8, 1)  float16, not contiguous  from test_failures.py
-    k.transpose(-2, -1)  [B, 2, 4, T]  (2, 2, 4, 4)  stride (32, 4, 1, 8)  float32, not contiguous  from test_failures.py
+    q.half()             [B, H, T, D]  (2, 2, 4, 4)  stride (32, 4, 8, 1)  float16, not contiguous  from test_failures.py
+    k.transpose(-2, -1)  [B, H, D, T]  (2, 2, 4, 4)  stride (32, 4, 1, 8)  float32, not contiguous  from test_failures.py
   matmul wants one dtype: q.half() is float16, k.transpose(-2, -1) is float32; k.transpose(-2,
   -1).to(q.half().dtype) makes them one""",
     ),
@@ -205,8 +205,8 @@ shapetrace: raised in attention (PermutedTwice), by out.permute(0, 2, 2, 3)
 shapetrace: raised in attention (Attention), by w_q(x).view(2, 4, 3, 2)
   …/test_failures.py
   in attention(x) (test_failures.py)
-    w_q(x)  [B, T, 8]  (2, 4, 8)  stride (32, 8, 1)  float32  from test_failures.py
-  8 of w_q(x) [B=2, T=4, 8] cannot be split into 3 of equal size, 8 // 3 leaves 2 over: take a
+    w_q(x)  [B, T, C]  (2, 4, 8)  stride (32, 8, 1)  float32  from test_failures.py
+  C=8 of w_q(x) [B=2, T=4, C=8] cannot be split into 3 of equal size, 8 // 3 leaves 2 over: take a
   number that divides 8, such as 2""",
     ),
     "ids past the vocabulary": (
@@ -216,9 +216,9 @@ shapetrace: raised in token (Embedding), by embedding(input, weight, norm_type=2
   torch/nn/modules/sparse.py
   in token(ids) (test_failures.py)
     input   [B, T]  (2, 4)   stride (4, 1)  int64    input of the model
-    weight          (10, 8)  stride (8, 1)  float32  parameter token.weight
-  input [B=2, T=4] holds a number that is no row of the table token.weight, which has 10 of them, 0
-  to 9: look at input.min() and input.max()""",
+    weight  [V, C]  (10, 8)  stride (8, 1)  float32  parameter token.weight
+  input [B=2, T=4] holds a number that is no row of the table token.weight, which has V=10 of them,
+  0 to 9: look at input.min() and input.max()""",
     ),
     "positions past the table": (
         lambda: (Model(Attention(), positions=3), IDS),
@@ -226,8 +226,8 @@ shapetrace: raised in token (Embedding), by embedding(input, weight, norm_type=2
 shapetrace: raised in position (Embedding), by embedding(input, weight, norm_type=2.0)
   torch/nn/modules/sparse.py
   in position(arange(4)) (test_failures.py)
-    input   [T]  (4,)    stride (1,)    int64    from arange(4) (test_failures.py)
-    weight       (3, 8)  stride (8, 1)  float32  parameter position.weight
+    input   [T]     (4,)    stride (1,)    int64    from arange(4) (test_failures.py)
+    weight  [3, C]  (3, 8)  stride (8, 1)  float32  parameter position.weight
   input [T=4] counts to 3, and the rows of the table position.weight are 3, 0 to 2: T=4 is longer
   than the table; shorten the input or make the table longer""",
     ),
@@ -238,8 +238,8 @@ shapetrace: raised in attention.w_q (Linear), by linear(input, weight, bias)
   torch/nn/modules/linear.py
   in w_q(x) (test_failures.py), in attention(x) (test_failures.py)
     input   [B, T, 8]  (2, 4, 8)  stride (32, 8, 1)  float32  from token(ids) + position(arange(4)) (test_failures.py)
-    weight             (6, 6)     stride (6, 1)      float32  parameter attention.w_q.weight
-    bias               (6,)       stride (1,)        float32  parameter attention.w_q.bias
+    weight  [H·D, 6]   (6, 6)     stride (6, 1)      float32  parameter attention.w_q.weight
+    bias    [H·D]      (6,)       stride (1,)        float32  parameter attention.w_q.bias
   linear takes 6 in the last dim, and input [B=2, T=4, 8] has 8 there: make it with in_features=8,
   or give it a tensor that is 6 wide""",
     ),

@@ -29,6 +29,7 @@ __all__ = [
     "TURNS",
     "WAVES",
     "of_einsum",
+    "plain",
     "short_name",
 ]
 

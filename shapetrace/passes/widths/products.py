@@ -45,13 +45,14 @@ SECOND = ("2", "mat2", "batch2", "vec")
 def linear(step: Step) -> None:
     x, weight, bias = step.given("0", "input"), step.given("1", "weight"), step.given("2", "bias")
     made = step.result
-    if not x or weight is None or len(weight) != 2 or len(made) != len(x):
+    if not x or not made or weight is None or len(weight) != 2:
         return
-    step.dims.broadcast(x[:-1], made[:-1])
-    step.dims.join(x[-1], weight[1])
     step.dims.join(weight[0], made[-1])
-    step.dims.projected.add((weight[1], weight[0]))
     step.dims.broadcast(bias or [], made[-1:])
+    if len(made) == len(x):
+        step.dims.broadcast(x[:-1], made[:-1])
+        step.dims.join(x[-1], weight[1])
+        step.dims.projected.add((weight[1], weight[0]))
 
 
 def embedding(step: Step) -> None:

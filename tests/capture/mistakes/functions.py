@@ -130,8 +130,8 @@ MISTAKES = {
     ),
     "a weight too few": Mistake(
         lambda net, x, ids: F.cross_entropy(net.head(x).flatten(0, 1), ids.flatten(), weight=torch.ones(V - 1)),
-        "cross_entropy takes a weight for each class: ones(19) [19] met 20 classes of head(x).flatten(0, 1) "
-        "[B·T=12, 20]",
+        "cross_entropy takes a weight for each class: ones(19) [19] met V=20 classes of head(x).flatten(0, 1) "
+        "[B·T=12, V=20]",
         lambda net, x, ids: F.cross_entropy(net.head(x).flatten(0, 1), ids.flatten(), weight=torch.ones(V)),
     ),
     "causal twice": Mistake(

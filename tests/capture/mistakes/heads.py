@@ -123,7 +123,7 @@ MISTAKES = {
     ),
     "fewer keys than queries, fused": Mistake(
         fused,
-        "4 heads of q [B=2, 4, T=6, 4] met 2 of k [B=2, 2, T=6, 4]: "
+        "H=4 heads of q [B=2, H=4, T=6, D=4] met 2 of k [B=2, 2, T=6, D=4]: "
         "enable_gqa=True shares each with 2, or repeat_interleave(2, 1) of keys and values",
         fused_in_groups,
     ),
@@ -144,7 +144,7 @@ MISTAKES = {
     ),
     "a padding mask in fused attention": Mistake(
         padded,
-        "the mask is added to scores of [B=2, 4, T=6, T=6], and pad [B=2, T=6] has B=2 where they have T=6. "
+        "the mask is added to scores of [B=2, H=4, T=6, T=6], and pad [B=2, T=6] has B=2 where they have T=6. "
         "pad[:, None, None] lines up",
         padded_right,
     ),
