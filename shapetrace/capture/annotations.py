@@ -6,13 +6,17 @@ jaxtyping itself is not needed here: its annotations are classes that carry the 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 import msgspec
 
-__all__ = ["Annotation", "annotated", "fitting"]
+from ..passes.nesting import RETURN, returned_by
+from ..schema import Trace
+from ..schema import part as part_of
+
+__all__ = ["Annotation", "Returned", "annotated", "fitting", "returned"]
 
 
 class Annotation(msgspec.Struct, frozen=True):
@@ -43,16 +47,47 @@ class Annotation(msgspec.Struct, frozen=True):
         return [*words[:many], *repeat("_", between), *words[many + 1 :]] if between >= 0 else None
 
 
+class Returned(msgspec.Struct, frozen=True):
+    """A tensor that a model returned, and what is written of it: its axes, and the annotation if it is not so."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    axes: tuple[str | None, ...]
+    unlike: str
+
+
 def annotated(forward: Callable[..., Any]) -> dict[str, list[Annotation]]:
-    """Of each parameter of `forward` that says so, what is written of it: the one or the other."""
+    """Of each parameter of `forward` that says so, what is written of it: the one or the other. Of what it returns that
+    stands at "return", and of the parts of a tuple at "return[0]" and so on."""
     for evaluate in (True, False):
         try:
-            parameters = inspect.signature(forward, eval_str=evaluate).parameters
+            signature = inspect.signature(forward, eval_str=evaluate)
         except Exception:  # an annotation may be any code
             continue
-        found = {name: list(written_in(parameter.annotation)) for name, parameter in parameters.items()}
+        parts = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+        parts |= dict(parts_of(signature.return_annotation))
+        found = {name: list(written_in(each)) for name, each in parts.items()}
         return {name: written for name, written in found.items() if written}
     return {}
+
+
+def parts_of(returned: object) -> Iterator[tuple[str, object]]:
+    is_tuple = get_origin(returned) is tuple
+    parts = get_args(returned) if is_tuple else ()
+    yield from ((part_of(RETURN, str(place)), each) for place, each in enumerate(parts))
+    if not is_tuple:
+        yield RETURN, returned
+
+
+def returned(trace: Trace, written: Mapping[str, Sequence[Annotation]]) -> list[Returned]:
+    """What the model returned, as far as something is written of it."""
+    found = []
+    for name, tensor in returned_by(trace.calls).items():
+        if name in written:
+            axes, unlike = fitting(written[name], tensor.shape, tensor.dtype)
+            found.append(Returned(name, tensor.shape, tensor.dtype, axes, unlike))
+    return found
 
 
 def written_in(annotation: object) -> Iterator[Annotation]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from .annotations import annotated, fitting
+from .annotations import Annotation, annotated, fitting
 from .copied import Copies
 from .stacks import without_modes
 from .structures import collect
@@ -93,12 +93,16 @@ class Stand:
 
 
 class Given(msgspec.Struct, frozen=True):
-    """The arguments of a forward, with one of `stands` in the place of each of their tensors, which are `held`."""
+    """The arguments of a forward, with one of `stands` in the place of each of their tensors, which are `held`.
+
+    written   the annotations of these, and of what the forward returns
+    """
 
     held: tuple[Held, ...]
     stands: tuple[Stand, ...]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    written: Mapping[str, Sequence[Annotation]] = {}
 
     def at(
         self, shapes: Mapping[int, tuple[int, ...]], seed: int, *, redrawn: bool = False
@@ -145,7 +149,7 @@ class Taking:
         names = [*self.names, *map(str, range(len(self.names), len(args)))]
         own = tuple(self.copy(name, value) for name, value in zip(names, args, strict=False))
         named = {name: self.copy(name, value) for name, value in kwargs.items()}
-        return Given(tuple(self.held), tuple(self.stands), own, named)
+        return Given(tuple(self.held), tuple(self.stands), own, named, self.written)
 
     def copy(self, name: str, value: Any) -> Any:
         """Of one argument: the tensors that it shows go first, in their order, then those that it hides, as a cache."""

@@ -7,6 +7,7 @@ from itertools import permutations
 
 from ..passes.nesting import forward_of
 from ..schema import Trace
+from .annotations import Returned
 from .given import Held
 from .probe import Probes
 
@@ -75,8 +76,8 @@ def sizes_given(trace: Trace) -> set[str | int]:
     return {axis for tensor in tensors for axis in tensor.axes or tensor.shape}
 
 
-def contradicted(trace: Trace, held: Iterable[Held], declared: Sizes) -> Iterator[str]:
-    """What the author of the model has written of its inputs, or the user of sizes, and is not so."""
+def contradicted(trace: Trace, held: Iterable[Held | Returned], declared: Sizes) -> Iterator[str]:
+    """What the author of the model has written of its inputs and results, or the user of sizes, and is not so."""
     for one in held:
         if one.unlike:
             yield f"axes: {one.name} is declared as {one.unlike}, but is {kind(one)}"
@@ -90,7 +91,7 @@ def contradicted(trace: Trace, held: Iterable[Held], declared: Sizes) -> Iterato
         yield "axes: attention goes along B, and T is its batch; where the batch comes second an input is [T, B, …]"
 
 
-def kind(held: Held) -> str:
+def kind(held: Held | Returned) -> str:
     return f"{str(held.dtype).removeprefix('torch.')}[{', '.join(map(str, held.shape))}]"
 
 

@@ -26,10 +26,11 @@ from ..passes.roles import name_roles, with_unmade
 from ..passes.widths import name_widths
 from ..passes.widths.unseen import name_unseen
 from ..schema import Trace
+from .annotations import Returned, returned
 from .before import Before
 from .choices import Sizes
 from .copied import copied, hooks_on, is_large, lines_of, weightless
-from .given import CannotProbe, Given, given
+from .given import CannotProbe, Given, Held, given
 from .hints import contradicted, kept, unnamed
 from .onward import as_far_as, mending, onward
 from .probe import Probes, Recording, Source, probe
@@ -105,6 +106,7 @@ class Naming:
             return None
         mended = copy.copy(self)
         mended.record = mending(self.record)
+        mended.given = msgspec.structs.replace(self.given, written={})  # what stands for a result is not checked
         with undisturbed():
             found = onward(failed, self.copied(self.given), mended.record)
             if found is None:
@@ -120,7 +122,9 @@ class Naming:
         shared = without_shares(told) if "C" in probes.sizes and "H" not in probes.sizes else None
         told = name_unseen(told if shared is None else shared[1], unseen(plain, runs))
         seen = msgspec.structs.replace(told, sizes={**trace.sizes, **used(told)})
-        held = self.given.held if self.given else ()
+        held: list[Held | Returned] = []
+        if self.given is not None:
+            held = [*self.given.held, *returned(told, self.given.written)]
         written = {one.name: one.axes for one in held if any(one.axes)}
         named = name_widths(seen, self.sizes, written)
         named = named if shared is None else filled(named, shared[0])

@@ -1,4 +1,4 @@
-"""Axes as the author of a model has declared them for its inputs: their names are used, and checked."""
+"""Axes as the author of a model has declared them for its inputs and results: their names are used, and checked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 from ..schema import TensorMeta, Trace
 from .axes import Axes, rename_axes, with_axes
-from .nesting import forward_of
+from .nesting import given_to, returned_by
 from .widths.sized import Written
 
 __all__ = ["as_declared"]
@@ -14,8 +14,7 @@ __all__ = ["as_declared"]
 
 def as_declared(trace: Trace, declared: Written) -> Trace:
     """`trace` with the names of `declared` for its axes; a note says where they contradict each other, or what ran."""
-    forward = forward_of(trace.calls)
-    given = trace.calls[forward].inputs if forward is not None else {}
+    given = given_to(trace.calls) | returned_by(trace.calls)
     names: dict[str, str] = {}
     sizes: dict[str, int] = {}
     own: dict[int | None, list[str | int]] = {}

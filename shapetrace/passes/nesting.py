@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..schema import Call
+from ..schema import Call, TensorMeta, part
 
-__all__ = ["ends", "forward_of", "siblings", "walk", "within"]
+__all__ = ["RETURN", "ends", "forward_of", "given_to", "returned_by", "siblings", "walk", "within"]
 
 
 def ends(calls: Sequence[Call]) -> list[int]:
@@ -24,6 +24,23 @@ def ends(calls: Sequence[Call]) -> list[int]:
 def forward_of(calls: Sequence[Call]) -> int | None:
     """The index of the call of the model itself; other calls may come before it, as what its input is made with."""
     return next((index for index, call in enumerate(calls) if call.kind == "module" and not call.path), None)
+
+
+def given_to(calls: Sequence[Call]) -> dict[str, TensorMeta]:
+    """What the model is given, by the names of its arguments."""
+    index = forward_of(calls)
+    return {} if index is None else calls[index].inputs
+
+
+def returned_by(calls: Sequence[Call]) -> dict[str, TensorMeta]:
+    """What the model returns: "return", or "return[0]", "return.logits" and so on."""
+    index = forward_of(calls)
+    outputs = {} if index is None else calls[index].outputs
+    return {part(RETURN, key): tensor for key, tensor in outputs.items()}
+
+
+RETURN = "return"
+"""No argument has this name."""
 
 
 def siblings(ends: Sequence[int], start: int, stop: int) -> Iterator[int]:

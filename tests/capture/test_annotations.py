@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 import torch
@@ -70,6 +70,51 @@ def test_the_names_of_the_author_stand_on_every_tensor() -> None:
     trace = shapetrace.trace(Net(), torch.zeros(2, 4, 8), torch.ones(2, dtype=torch.long))
     assert first(trace) == [("batch", "time", 8), ("batch",), ("batch", "time", 8)]
     assert (trace.sizes, trace.notes) == ({"batch": 2, "time": 4}, ())
+
+
+class Speaking(nn.Module):
+    """A model of two results, one of which may be left out."""
+
+    def __init__(self, returned: object, *, single: bool = True) -> None:
+        super().__init__()
+        self.token, self.head = nn.Embedding(20, 8), nn.Linear(8, 20)
+
+        def forward(ids: Tensor) -> Any:
+            x = self.token(ids)
+            return self.head(x) if single else (self.head(x), x)
+
+        forward.__annotations__["return"] = returned
+        self.forward = forward
+
+
+IDS = torch.arange(12).view(3, 4)
+
+
+def test_the_names_of_what_is_returned_are_used_as_those_of_what_is_given() -> None:
+    trace = shapetrace.trace(Speaking(Float[Tensor, "batch time vocab"]), IDS)
+    assert first(trace) == [("batch", "time"), ("batch", "time", "vocab")]
+    assert [tensor.axes for tensor in trace.calls[-1].inputs.values()][1:] == [("vocab", "C"), ("vocab",)]
+    assert (trace.sizes, trace.notes) == ({"batch": 3, "time": 4, "C": 8, "vocab": 20}, ())
+
+
+def test_each_part_of_a_tuple_has_its_names() -> None:
+    returned = tuple[Float[Tensor, "batch time vocab"], Float[Tensor, "batch time width"] | None]
+    trace = shapetrace.trace(Speaking(returned, single=False), IDS)
+    assert first(trace)[1:] == [("batch", "time", "vocab"), ("batch", "time", "width")]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "note"),
+    [
+        (Int[Tensor, "B T V"], "return is declared as Int[Tensor, 'B T V'], but is float32[3, 4, 20]"),
+        (Float[Tensor, "B T 8"], "return is declared as Float[Tensor, 'B T 8'], but is float32[3, 4, 20]"),
+        (Float[Tensor, "B B V"], "return is declared with B=4, but B is 3 elsewhere"),
+        (Float[Tensor, "B T C"], "return is declared with 'C' where another axis of the trace is 'C'"),
+    ],
+)
+def test_what_is_returned_and_is_not_as_declared_is_said(annotation: object, note: str) -> None:
+    trace = shapetrace.trace(Speaking(annotation), IDS)
+    assert [said for said in trace.notes if "declared" in said][:1] == [f"axes: {note}"]
 
 
 def test_what_runs_and_is_not_as_declared_is_said() -> None:

@@ -15,7 +15,7 @@ import msgspec
 from ...letters import in_order, names_in
 from ...schema import TensorMeta, Trace
 from ..axes import Axes, with_axes
-from ..nesting import forward_of
+from ..nesting import given_to, returned_by
 from .anchors import SHARING, anchored
 from .joined import Joined, Row
 from .sized import Written, of_author, sized
@@ -30,7 +30,7 @@ def name_widths(trace: Trace, declared: Mapping[str, int] = NOTHING, written: Wr
     """`trace`, which has roles and may have axes, with letters for dims that are plain numbers.
 
     declared   sizes of letters that the user told: a dim that nothing else tells has the one letter of its size
-    written    of what the model is given, by its key, the names that its author has for dims
+    written    of what the model is given and returns, by its key, the names that its author has for dims
     """
     joined = Joined(trace)
     told = letters_of(trace)
@@ -41,8 +41,9 @@ def name_widths(trace: Trace, declared: Mapping[str, int] = NOTHING, written: Wr
         sizes["H"] = sizes["G"] * sizes[SHARING]
     words = further = Words(joined, letters, sizes)
     if declared or written:
-        rows = given(trace, joined)
-        more = {**of_author(joined, words, rows, written), **sized(joined, words, rows.values(), declared, told)}
+        rows = {key: joined.dims.of(tensor) for key, tensor in given_to(trace.calls).items()}
+        author = rows | {key: joined.dims.of(tensor) for key, tensor in returned_by(trace.calls).items()}
+        more = {**of_author(joined, words, author, written), **sized(joined, words, rows.values(), declared, told)}
         sizes |= {letter: joined.size(dim) for dim, letter in more.items()}
         further = Words(joined, {**letters, **more}, sizes)
     named: dict[Row, Axes] = {}
@@ -75,10 +76,3 @@ def letters_of(trace: Trace) -> set[str]:
 def is_told(axis: str | int) -> bool:
     """Whether nothing is left to be said of an axis: not so of 2·B."""
     return isinstance(axis, str) and not axis[0].isdecimal()
-
-
-def given(trace: Trace, joined: Joined) -> dict[str, Row]:
-    """The dims of what the model is given, by its key."""
-    forward = forward_of(trace.calls)
-    inputs = {} if forward is None else trace.calls[forward].inputs
-    return {key: joined.dims.of(tensor) for key, tensor in inputs.items()}

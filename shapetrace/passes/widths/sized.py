@@ -13,11 +13,11 @@ from .words import Words
 __all__ = ["Written", "of_author", "sized"]
 
 Written = Mapping[str, Sequence[str | None]]
-"""Key of an input of the model -> the name of each of its dims; None where it has none."""
+"""Key of an input of the model, or of what it returns -> the name of each of its dims; None where it has none."""
 
 
 def of_author(joined: Joined, words: Words, given: Mapping[str, Row], written: Written) -> dict[Dim, str]:
-    """The roots of dims that have one name by what their author has written of the dims of what is `given`."""
+    """The roots of dims that have one name by what their author has written of the dims of `given`."""
     found: dict[Dim, set[str]] = {}
     for key, names in written.items():
         row = given.get(key, ())
