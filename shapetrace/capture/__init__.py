@@ -11,6 +11,7 @@ from torch import nn
 
 from ..errors import ShapetraceError
 from ..passes.roles import name_roles
+from ..passes.widths.sized import Written
 from ..schema import Trace
 from .attach import Tap, attach, recorded, trace_of, watchable
 from .held import HeldElements
@@ -60,10 +61,12 @@ def record(
     *,
     axes: bool | str = True,
     sources: Sequence[Sourcing] = (),
+    written: Written | None = None,
     explains: bool = True,
     option: str = "axes=",
 ) -> Trace:
-    """`trace`, for a forward that has keyword arguments of the same names; `sources` and `option` as for `Naming`.
+    """`trace`, for a forward that has keyword arguments of the same names; `sources`, `written` and `option` as for
+    `Naming`.
 
     explains   whether what the forward raises is told where and why, for which the model runs again
     """
@@ -74,7 +77,7 @@ def record(
             "stats are of values, and a model that is weightless computes none: give it weights (--no-weightless)"
         )
     again = partial(recorded, detail=msgspec.structs.replace(detail, stats=False))
-    naming = Naming(model, args, kwargs, again, declared(axes), sources, option) if axes else None
+    naming = Naming(model, args, kwargs, again, declared(axes), sources, written, option) if axes else None
     held = HeldElements(model, naming.given if naming else None)
     try:
         with within(model):

@@ -24,6 +24,7 @@ from ..passes.hooked import moves_dims
 from ..passes.meeting import meetings
 from ..passes.roles import name_roles, with_unmade
 from ..passes.widths import name_widths
+from ..passes.widths.sized import Written
 from ..passes.widths.unseen import name_unseen
 from ..schema import Trace
 from .annotations import Returned, returned
@@ -53,6 +54,7 @@ class Naming:
     record    gives the trace of another forward, recorded in the same way
     sizes     of letters, as the user says
     sources   ways to come by the model again, besides its configuration
+    written   the names that the user has for dims of what the model is given
     option    how the user says sizes of letters: "axes=" or "--axes "
     """
 
@@ -64,6 +66,7 @@ class Naming:
         record: Recording,
         sizes: Mapping[str, int],
         sources: Sequence[Sourcing] = (),
+        written: Written | None = None,
         option: str = "axes=",
     ) -> None:
         self.model = model
@@ -81,6 +84,7 @@ class Naming:
         self.record = record
         self.sizes = sizes
         self.sources = sources
+        self.written = written or {}
         self.option = option
 
     def name(self, trace: Trace) -> Trace:
@@ -125,7 +129,7 @@ class Naming:
         held: list[Held | Returned] = []
         if self.given is not None:
             held = [*self.given.held, *returned(told, self.given.written)]
-        written = {one.name: one.axes for one in held if any(one.axes)}
+        written = {**self.written, **{one.name: one.axes for one in held if any(one.axes)}}
         named = name_widths(seen, self.sizes, written)
         named = named if shared is None else filled(named, shared[0])
         named = decided(named, probes.sizes if probes.runs else None)

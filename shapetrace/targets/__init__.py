@@ -176,6 +176,7 @@ def record_at(place: Place, request: Request, words: Sequence[Word]) -> Trace:
                 Detail(ops=request.ops, materialise=request.materialise, stats=request.stats),
                 axes=request.axes or True,
                 sources=sources(ready),
+                written=ready.written,
                 explains=False,
                 option="--axes ",
             )

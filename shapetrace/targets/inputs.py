@@ -14,7 +14,7 @@ Nothing here knows torch, so a spec is refused before anything slow begins.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from unicodedata import east_asian_width
 
 import msgspec
@@ -22,7 +22,7 @@ import msgspec
 from ..errors import InputError, near
 from .options import MOST, whole
 
-__all__ = ["Size", "Spec", "declare", "parse", "shape"]
+__all__ = ["Size", "Spec", "declare", "letters_of", "parse", "shape"]
 
 EXAMPLE = "--input 'ids: int64[2, 4]'"
 
@@ -177,6 +177,16 @@ def resolve(spec: Spec, size: Size, letters: Mapping[str, int]) -> int:
     if letter not in letters:
         raise unreadable(spec.text, size.at, f"{letter} has no size: write {letter}=2 here, or give --{letter} 2")
     return letters[letter]
+
+
+def letters_of(specs: Sequence[Spec], arguments: Sequence[str]) -> dict[str, tuple[str | None, ...]]:
+    """Of each of `arguments` that is made of a spec the letter of each dim; those without a name come first."""
+    unnamed = [spec for spec in specs if spec.name is None]
+    named = [(spec.name, spec) for spec in specs if spec.name is not None]
+    return {
+        name: tuple(size.letter for size in spec.sizes)
+        for name, spec in (*zip(arguments, unnamed, strict=False), *named)
+    }
 
 
 def unreadable(text: str, at: int, expected: str) -> InputError:

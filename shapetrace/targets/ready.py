@@ -16,10 +16,10 @@ from ..capture.weightless import Weightless, building, mode_of
 from ..errors import TargetError
 from .blame import blame
 from .devices import moved
-from .inputs import Size, Spec, declare
+from .inputs import Size, Spec, declare, letters_of
 from .options import argument, bind, options, parameters, signature_of, sized, sizes
 from .place import AS_IT_IS, Place, Way
-from .tensors import example, first_line, inputs, replaced, written
+from .tensors import as_spec, example, first_line, inputs, replaced
 
 __all__ = ["Ready", "load", "make"]
 
@@ -34,6 +34,7 @@ class Ready(msgspec.Struct, frozen=True):
 
     letters   the axes that the options, their defaults and the specs size
     takes     the letters that its builder and the specs have; None for one that the builder left open
+    written   name of an input -> the letters of its dims, as its spec has them
     again     makes another, with some of the letters in `takes` at another size
     """
 
@@ -42,6 +43,7 @@ class Ready(msgspec.Struct, frozen=True):
     kwargs: dict[str, Any]
     letters: dict[str, int]
     takes: dict[str, int | None]
+    written: dict[str, tuple[str | None, ...]]
     again: Callable[[Mapping[str, int]], tuple[nn.Module, tuple[Any, ...], dict[str, Any]]]
 
     @property
@@ -59,7 +61,7 @@ class Ready(msgspec.Struct, frozen=True):
     @property
     def guessed(self) -> str:
         """The same, where its inputs were made for it: they are at fault, rather than the model."""
-        given = [written(name, value) for name, value in self.kwargs.items() if isinstance(value, torch.Tensor)]
+        given = [as_spec(name, value) for name, value in self.kwargs.items() if isinstance(value, torch.Tensor)]
         return "\n".join(
             [
                 ", and it may be the inputs' fault, which were made for it:",
@@ -133,7 +135,8 @@ def make(
         names[PAPERS] = "L"
         letters["L"] = takes["L"] = letters.pop(PAPERS)
         takes.pop(PAPERS)
-    return Ready(model, args, kwargs, letters, {**takes, **letters}, again)
+    written = letters_of(specs, list(parameters(signature_of(model.forward))[0]))
+    return Ready(model, args, kwargs, letters, {**takes, **letters}, written, again)
 
 
 PAPERS = "N"

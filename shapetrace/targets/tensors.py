@@ -16,7 +16,7 @@ from .inputs import INTEGERS, Spec, highest, shape
 from .options import join, parameters, signature_of
 from .place import hint
 
-__all__ = ["example", "first_line", "inputs", "replaced", "written"]
+__all__ = ["as_spec", "example", "first_line", "inputs", "replaced"]
 
 IDS = 10
 """Integers are drawn below this where neither their spec nor an embedding sets a limit."""
@@ -59,7 +59,7 @@ def replaced(
     }
 
 
-def written(name: str, tensor: Tensor) -> str:
+def as_spec(name: str, tensor: Tensor) -> str:
     """A tensor as a spec says it."""
     return f"{name}: {str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
 
