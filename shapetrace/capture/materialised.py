@@ -63,8 +63,9 @@ def written_out(
     dtype = query.dtype
     factor = 1 / math.sqrt(query.size(-1)) if scale is None and query.size(-1) else scale or 0.0
     if enable_gqa:  # (B, G, S, D) -> (B, H, S, D)
-        key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
-        value = value.repeat_interleave(query.size(-3) // value.size(-3), -3)
+        heads = query.size(-3)
+        key = key if key.size(-3) == heads else key.repeat_interleave(heads // key.size(-3), -3)
+        value = value if value.size(-3) == heads else value.repeat_interleave(heads // value.size(-3), -3)
     if dtype in (torch.float16, torch.bfloat16) and not torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed():
         query, key, value = query.float(), key.float(), value.float()
     scores = query @ key.transpose(-2, -1) * factor  # (B, H, T, S)

@@ -301,3 +301,42 @@ def test_the_scores_inside_an_encoder_layer(training: bool) -> None:
         assert equal(watched, encoder(x))
     for path in ("layers.0.self_attn", "layers.1.self_attn"):
         assert trace[path]["scores"].shape == trace[path]["weights"].shape == (3, 2, 5, 5)
+
+
+class Grouped(nn.Module):
+    """Four heads that share `G` keys and values, with a stream around them."""
+
+    def __init__(self, G: int) -> None:
+        super().__init__()
+        self.token, self.norm, self.G = nn.Embedding(20, 32), nn.LayerNorm(32), G
+        self.q, self.kv, self.out = nn.Linear(32, 32), nn.Linear(32, 16 * G), nn.Linear(32, 32)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.token(ids)
+        y = self.norm(x)
+        q = self.q(y).unflatten(-1, (4, 8)).transpose(1, 2)
+        k, v = self.kv(y).unflatten(-1, (2, self.G, 8)).permute(2, 0, 3, 1, 4).unbind(0)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        return x + self.out(y.transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("G", [1, 2, 4])
+def test_what_is_written_out_has_the_letters_and_roles_that_it_has_fused(G: int) -> None:
+    ids = torch.zeros(2, 6, dtype=torch.long)
+    fused, real = (shapetrace.trace(Grouped(G), ids, materialise=materialise) for materialise in (False, True))
+    assert outside(real) == outside(fused)
+    assert real.sizes == fused.sizes
+    for role in ("q", "k", "v", "scores", "weights", "head_output"):
+        assert real.roles(role)[-1].axes == fused.roles(role)[-1].axes
+
+
+FUSED = "scaled_dot_product_attention"
+
+
+def outside(trace: Trace) -> list[list[tuple[object, ...]]]:
+    """Of each call outside of the fused one its tensors, with axes and role."""
+    calls = [call for call in trace.calls if call.name != FUSED and (call.depth < 2 or call.path)]
+    return [
+        [(call.name, key, t.axes, t.role) for place in (call.inputs, call.outputs) for key, t in place.items()]
+        for call in calls
+    ]
