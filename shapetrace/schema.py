@@ -21,6 +21,7 @@ import math
 import re
 from collections.abc import Collection, Iterable
 from os import PathLike
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import msgspec
@@ -252,6 +253,13 @@ INDEX = re.compile(r"[0-9]+(?![^.\[])")
 def line_of(source: tuple[str, int] | None) -> str:
     """A file by its own name, and the line: "net.py:11"; empty for None."""
     return "" if source is None else f"{source[0].replace(chr(92), '/').rpartition('/')[2]}:{source[1]}"
+
+
+def package_of(source: tuple[str, int] | None) -> str:
+    """The installed package whose file that is; "" if it is none."""
+    parts = PurePath(source[0] if source else "").parts
+    homes = [at for at, part in enumerate(parts[:-1]) if part in ("site-packages", "dist-packages")]
+    return parts[homes[-1] + 1] if homes else ""
 
 
 def itemsize(dtype: str) -> int:

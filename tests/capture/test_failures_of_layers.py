@@ -353,3 +353,30 @@ shapetrace: raised in InBatches, by bmm(x, x)
 def test_what_a_layer_refuses_is_explained(case: str) -> None:
     make, expected = CASES[case]
     assert text(*make(), axes="B=2 T=4") == expected
+
+
+class Padded(nn.Module):
+    """Attention with the batch second, and a mask with the batch first."""
+
+    def __init__(self, *, is_given: bool) -> None:
+        super().__init__()
+        self.is_given, self.attention = is_given, nn.MultiheadAttention(8, 2)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return self.attention(x, x, x, key_padding_mask=mask if self.is_given else mask == 0)[0]
+
+
+@pytest.mark.parametrize(
+    ("is_given", "origin"),
+    [
+        (True, "input of the model, as zeros_like(key_padding_mask, dtype=torch.float32) (functional.py)"),
+        (
+            False,
+            "from mask == 0 (test_failures_of_layers.py), as zeros_like(key_padding_mask, dtype=torch.float32) (functional.py)",
+        ),
+    ],
+)
+def test_a_mask_that_torch_makes_of_another_is_said_to_be_of_that(is_given: bool, origin: str) -> None:
+    found = text(Padded(is_given=is_given), torch.zeros(2, 4, 8), torch.ones(2, 4, dtype=torch.bool))
+    (line,) = (line for line in found.splitlines() if line.startswith("    mask "))
+    assert line.endswith(f"float32  {origin}")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from ...schema import Call, TensorMeta, Trace, line_of
+from ...schema import Call, TensorMeta, Trace, line_of, package_of
 from ..accounts import Memory, layout
 from ..copying import is_crooked
 from ..expressions import plain_name
@@ -146,10 +146,27 @@ class Fault(msgspec.Struct, frozen=True):
         if tensor.name is not None:
             return f"{'parameter' if tensor.kind == 'Parameter' else 'buffer'} {tensor.name}"
         index = self.maker(tensor)
+        own = self.own(tensor)
+        if index is not None and own is not tensor:
+            return f"{self.origin(Given(given.name, own, given.full))}, as {self.said(index)}"
         if index is not None:
             code, line = self.codes[index], line_of(self.trace.calls[index].source)
             return f"from {line}" if line and code == given.name else f"from {self.said(index)}"
         return "input of the model" if self.is_input(tensor) else "made before"
+
+    def own(self, tensor: TensorMeta) -> TensorMeta:
+        """Of what a library's function made of one tensor of this shape, in other code than the library's, that tensor:
+        of the mask that torch's attention reads the one that it was given. Else the tensor itself."""
+        found, index = tensor, self.maker(tensor)
+        package = "" if index is None else package_of(self.trace.calls[index].source)
+        while package and index is not None and package_of(self.trace.calls[index].source) == package:
+            given = {each.number: each for each in self.trace.calls[index].inputs.values()}
+            (found, *others) = given.values() or [tensor]
+            before = self.maker(found)
+            if others or found.shape != tensor.shape or before == index:
+                return tensor
+            index = before
+        return found
 
     def is_input(self, tensor: TensorMeta) -> bool:
         return tensor.number is not None and any(
