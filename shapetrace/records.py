@@ -111,11 +111,18 @@ def met(trace: Trace) -> Iterator[Record]:
 
 
 def with_role(trace: Trace, role: str) -> list[Record]:
-    """The records of a role. `LookupFailed` if there is no such role."""
-    found = [record for record in met(trace) if record.role == role and not record.is_changed]
+    """The records of a role; of "norm" also those norms that are the stream itself. `LookupFailed` if there is none."""
+    from .passes.roles import normed
+
+    also = normed(trace) if role == "norm" else frozenset()
+    found = [record for record in met(trace) if has_role(record, role, also) and not record.is_changed]
     if not found and role not in ROLES:
         raise LookupFailed(f"there is no role {role!r}: {hint(str(role), ROLES)}")
     return found
+
+
+def has_role(record: Record, role: str, also: Collection[int | None]) -> bool:
+    return record.role == role or (record.role == "residual" and record.tensor.number in also)
 
 
 def record_of(trace: Trace, number: int) -> Record | None:

@@ -181,6 +181,7 @@ class Trace(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     def roles(self, role: str) -> list[Record]:
         """The tensors that have this role, in the order the code comes by them; none if it is of no tensor.
 
+        A norm that the stream goes on from, as in post-LN, is found as "norm" and as the "residual" that it is.
         `LookupFailed`, with the nearest, if there is no such role.
         """
         from .records import with_role

@@ -49,6 +49,7 @@ MAY_IMPORT = {
 
 LATER = {
     ("schema", "records"): "trace[path] searches the records",
+    ("records", "passes"): "a norm that is the stream is told by the flow of data",
     ("schema", "files"): "trace.save(path) writes a file",
     ("schema", "renderers"): "print(trace) shows it",
     ("diff", "renderers"): "print(diff) shows it",

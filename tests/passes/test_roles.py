@@ -76,7 +76,20 @@ def test_the_three_attentions_of_an_encoder_decoder_are_told_apart() -> None:
 def test_after_post_ln_the_norm_is_the_residual_stream_in_every_block() -> None:
     trace = reference("encoder")
     assert [line for line in said(trace) if line.startswith("blocks.1.x")] == ["blocks.1.x: residual"] * 4
-    assert trace.roles("norm") == []
+    assert len(trace.roles("norm")) == 4
+    assert {record.role for record in trace.roles("norm")} == {"residual"}
+
+
+def test_in_post_ln_what_ends_a_sublayer_is_found_as_a_norm_too() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    trace = shapetrace.trace(encoder, torch.zeros(2, 4, 8), axes="B=2")
+    norms, stream = trace.roles("norm"), trace.roles("residual")
+    assert [(record.path, record.name, record.role) for record in norms] == [
+        (f"layers.{block}", "x", "residual") for block in (0, 0, 1, 1)
+    ]
+    assert all(norm in stream for norm in norms)
+    assert trace.portable().roles("norm") == []  # without numbers nothing is known of what flows where
 
 
 def test_the_trace_is_not_edited_and_a_second_pass_changes_nothing() -> None:
@@ -141,7 +154,7 @@ def test_where_the_norm_stands_is_told_from_the_flow(norm_first: bool, kind: str
     trace = traced(model, X)
     assert kinds(trace)[0] == f"TransformerEncoderLayer: {kind}"
     assert [one(trace, role).shape for role in ("ffn_hidden", "ffn_out")] == [(2, 4, 16), (2, 4, 8)]
-    assert len(trace.roles("norm")) == (2 if norm_first else 0)
+    assert [record.role for record in trace.roles("norm")] == ["norm" if norm_first else "residual"] * 2
 
 
 def test_two_layers_in_one_module_are_no_block_unless_there_are_others_like_it() -> None:

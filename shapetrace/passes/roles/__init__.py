@@ -21,7 +21,7 @@ attn_out       their projection, where it is added to what attended, or made in 
                width than what attends has, or of queries that nothing projected
 residual       the stream: where it begins, each sum x + f(x), and in post-LN its norm, for that is added to next
 norm           each other norm of the stream, of what attention or a feed-forward gives, or of what logits are a
-               projection of; not those of q and k
+               projection of; not those of q and k. `Trace.roles` also finds the norms that are the stream
 ffn_hidden     what the last projection of a feed-forward is given
 ffn_out        and what it makes of it
 token_embedding, position_embedding   where they are added up; the stream of a model with rotations begins as the first.
@@ -59,7 +59,7 @@ from .places import Places
 from .results import called_logits, is_said, logits, said_of
 from .stream import Stream, stream
 
-__all__ = ["name_roles", "with_unmade"]
+__all__ = ["name_roles", "normed", "with_unmade"]
 
 
 def name_roles(trace: Trace, held: Held = nothing) -> Trace:
@@ -177,6 +177,13 @@ def unmade(q: TensorMeta, k: TensorMeta) -> dict[str, TensorMeta]:
     """What a fused attention of these queries and keys stands for and never makes."""
     shape = (*q.shape[:-1], k.shape[-2])
     return {role: TensorMeta(shape, dtype=q.dtype, device=q.device, role=role) for role in ("scores", "weights")}
+
+
+def normed(trace: Trace) -> frozenset[int | None]:
+    """The numbers of tensors that a norm ended with, whatever role they have. A portable trace has none."""
+    with Flow(trace) as flow:
+        ends = [node for node in flow.nodes if node.norm_of is not None and last_of_norm(node) is node]
+        return frozenset(node.meta.number for node in ends) - {None}
 
 
 def with_unmade(trace: Trace) -> Trace:
