@@ -146,6 +146,30 @@ def test_of_one_head_there_is_no_concat() -> None:
     assert counts(traced(Single(), X)) == {name: 1 for name in HEADS if name != "concat"}
 
 
+@pytest.mark.parametrize("T", [1, 4])
+def test_a_single_head_that_was_split_is_joined(T: int) -> None:
+    class Single(Heads):
+        def forward(self, x: Tensor) -> Tensor:
+            q, k, v = (part.unsqueeze(1) for part in (self.q(x), self.k(x), self.v(x)))
+            weights = (q @ k.mT).softmax(-1)
+            return self.out((weights @ v).transpose(1, 2).flatten(2))
+
+    trace = traced(Single(), X[:, :T])
+    assert counts(trace) == dict.fromkeys(HEADS, 1)
+    assert (one(trace, "concat").call.name, one(trace, "concat").shape) == ("flatten", (2, T, 8))
+
+
+@pytest.mark.parametrize("H", [2, 4])
+def test_heads_of_a_single_token_are_not_taken_for_one_head(H: int) -> None:
+    class Squeezed(Heads):
+        def forward(self, x: Tensor) -> Tensor:
+            q, k, v = (part.unflatten(-1, (H, -1)).transpose(1, 2) for part in (self.q(x), self.k(x), self.v(x)))
+            y = (q @ k.mT).softmax(-1) @ v
+            return self.out(y.squeeze(2).flatten(1).unsqueeze(1))
+
+    assert one(traced(Squeezed(), X[:, :1]), "concat").shape[-1] == 8
+
+
 def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     half = x.shape[-1] // 2
     return x * cos + torch.cat((-x[..., half:], x[..., :half]), -1) * sin

@@ -73,13 +73,15 @@ def way_out(output: Node) -> tuple[Node, Node | None, Node | None]:
 
 
 def joined(steps: list[Node], head: Node, output: Node) -> Node | None:
-    """The last form in which the heads of a token lie side by side; of several, before tokens are flattened."""
+    """The last form in which the heads of a token lie side by side; of several, before tokens are flattened. A single
+    head does so where its dim is gone."""
+    is_single = len(output.shape) == 4 and output.shape[1] == 1
     length = max(1, output.shape[-2]) if len(output.shape) > 1 else 1
     flatter = [
         step
         for step in steps
         if 2 <= len(step.shape) < max(4, len(head.shape))
-        and width(step) > width(head)
+        and (width(step) > width(head) or (is_single and width(step) == width(head)))
         and math.prod(step.shape[:-1]) % length == 0
     ]
     return max(reversed(flatter), key=lambda step: len(step.shape), default=None)
