@@ -4,10 +4,10 @@ known at any other size."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ..letters import is_of_input, names_in
-from ..schema import Call, Trace
+from ..schema import Call, TensorMeta, Trace
 from .axes import is_varying, without
 from .nesting import forward_of
 from .plumbing import is_float
@@ -70,16 +70,23 @@ def is_formula(axis: str | int) -> bool:
 
 
 def undecided_in(named: Trace) -> set[int]:
-    """The sizes of what the model was given that are no letter, but for widths and a few: rows of a picture, a past."""
+    """The sizes of what the model was given that are no letter, but for widths and a few: rows of a picture, a past. A
+    width is one that a weight has."""
     index = forward_of(named.calls)
     tensors = [] if index is None else named.calls[index].inputs.values()
+    widths = {size for call in named.calls for tensor in call.inputs.values() if tensor.name for size in tensor.shape}
     dims = (
         axis
         for tensor in tensors
-        for axis in (tensor.axes or ())[: -1 if is_float(tensor) and len(tensor.shape) < RANK_OF_IMAGES else None]
-        if isinstance(axis, int)
+        for place, axis in enumerate(tensor.axes or (), 1 - len(tensor.shape))
+        if isinstance(axis, int) and not (place == 0 and is_width(tensor, widths))
     )
     return {size for size in dims if size > FEW}
+
+
+def is_width(tensor: TensorMeta, widths: Collection[int]) -> bool:
+    """Whether the last dim of an input is one; without weights in the record nothing else is known of it."""
+    return is_float(tensor) and len(tensor.shape) < RANK_OF_IMAGES and (not widths or tensor.shape[-1] in widths)
 
 
 def is_made_of(axis: str | int, undecided: set[int]) -> bool:

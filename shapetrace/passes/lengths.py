@@ -251,10 +251,10 @@ def is_integer(tensor: TensorMeta) -> bool:
 
 
 def is_first(trace: Trace, axes: AxesOf, letter: str) -> bool:
-    """Whether it is the first dim of all that the model is given; of a tensor of rank 3 or 1 that may be a length."""
+    """Whether it is the first dim, and no other, of all that is given; of rank 3, 1, or [T, T] that may be a length."""
     having = [found for found in (axes(*place) for place in given(trace)) if letter in letters_in(found)]
     is_told = any(len(found) not in (1, 3) for found in having)
-    return is_told and all(found[0] == letter and len(found) != 3 for found in having)
+    return is_told and all(found[0] == letter and letter not in found[1:] and len(found) != 3 for found in having)
 
 
 def letters_in(axes: Axes) -> set[str]:

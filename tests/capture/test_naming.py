@@ -190,6 +190,26 @@ def test_of_rows_of_an_image_that_stay_as_they_are_nothing_is_made() -> None:
     assert [tensor.axes or tensor.shape for tensor in trace.calls[0].outputs.values()] == [(10, 7, 3), (14, 5, 3)]
 
 
+def test_of_rows_of_channels_that_no_weight_is_as_wide_as_nothing_is_made() -> None:
+    """Series of five channels, each cut into pieces: 5·B would be 6·B of six channels."""
+
+    def forward(linear: nn.Module, x: Tensor) -> Tensor:
+        pieces = x.transpose(1, 2).unfold(-1, 4, 4)
+        return linear(pieces.flatten(0, 1))
+
+    trace = shapetrace.trace(Function(forward, nn.Linear(4, 8)), torch.zeros(2, 32, 5), axes="B=2")
+    assert first(trace) == [("B", 32, 5), (10, 8, 8)]
+
+
+def test_nodes_that_a_matrix_says_are_next_to_each_other_are_no_batch() -> None:
+    def forward(linear: nn.Module, x: Tensor, edges: Tensor) -> Tensor:
+        return linear(x) + edges @ linear(x)
+
+    trace = shapetrace.trace(Function(forward, nn.Linear(8, 8)), torch.zeros(5, 8), torch.zeros(5, 5))
+    assert trace.sizes == {}
+    assert trace.notes == ("axes: nothing tells which of the input's axes (5) is which; axes='T=5' says so",)
+
+
 def test_images_have_a_batch() -> None:
     model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 8 * 8, 10))
     assert first(shapetrace.trace(model, torch.zeros(2, 3, 8, 8))) == [("B", 3, 8, 8), ("B", 10)]

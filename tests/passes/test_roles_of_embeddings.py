@@ -168,3 +168,38 @@ def test_what_is_added_to_a_stream_without_tokens_is_no_position_if_it_depends_o
             return self.block(x + self.other(x.mean(0)))
 
     assert traced(Sum(), X).roles("position_embedding") == []
+
+
+class Conditioned(nn.Module):
+    """Pictures of a class: it scales what is normalised."""
+
+    def __init__(self, *, is_first: bool) -> None:
+        super().__init__()
+        self.is_first, self.kind, self.scale = is_first, nn.Embedding(10, 8), nn.Linear(8, 8)
+        self.block = Block(Gated())
+
+    def forward(self, x: Tensor, kind: Tensor) -> Tensor:
+        label = self.kind(kind)
+        x = torch.cat([label.unsqueeze(1), x], 1) if self.is_first else x * self.scale(label).unsqueeze(1)
+        return self.block(x)
+
+
+@pytest.mark.parametrize(("is_first", "count"), [(True, 1), (False, 0)])
+def test_a_class_is_a_token_only_where_the_stream_begins_with_it(is_first: bool, count: int) -> None:
+    trace = traced(Conditioned(is_first=is_first), X, torch.tensor([3, 7]))
+    assert len(trace.roles("token_embedding")) == count
+    assert ("V" in trace.sizes) == is_first
+    assert len(trace.roles("residual")) == 3
+
+
+def test_the_one_token_of_a_step_is_one() -> None:
+    class Step(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.token, self.block = nn.Embedding(9, 8), Block(Gated())
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.block(self.token(ids[:, -1]).unsqueeze(1))
+
+    (found,) = traced(Step(), IDS).roles("token_embedding")
+    assert found.shape == (2, 8)

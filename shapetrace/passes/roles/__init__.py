@@ -46,7 +46,7 @@ import msgspec
 from ...schema import TensorMeta, Trace
 from .attention import Attention, attentions
 from .elements import Elements, Held, nothing
-from .embeddings import positions, rotations, tokens
+from .embeddings import is_beside, positions, rotations, tokens
 from .flow import Flow, Node
 from .forms import given_out
 from .functions import FUSED, LOOKUPS, LOSSES, OTHER_LOSSES, SOFTMAX, short_name
@@ -131,6 +131,7 @@ class Roles:
             self.give_all(node, "logits", (-1,))
         is_transformer = bool(found or made.values)
         embedded = [node for node in looked_up if is_transformer or is_said(node, self.logits)]
+        embedded = [node for node in embedded if not is_beside(node, made.first())]
         for node in embedded:
             self.give_all(node, "token_embedding", (0, -1))
         for node in positions(embedded, made.first(), elements):

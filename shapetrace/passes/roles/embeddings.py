@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ..plumbing import is_float
 from .attention import Attention
@@ -13,7 +13,7 @@ from .flow import Flow, Node
 from .forms import base, trail
 from .functions import CASTS, DROPOUTS, JOINS, LAYOUTS, LOOKUPS, PARTS, PICKS, SHAPING, SUMS, TIMES, WAVES
 
-__all__ = ["is_token_lookup", "positions", "rotations", "rows", "tokens"]
+__all__ = ["is_beside", "is_token_lookup", "positions", "rotations", "rows", "tokens"]
 
 NEAR = 24
 
@@ -98,21 +98,32 @@ def placed(total: Node) -> dict[int, Node]:
     return found
 
 
+def is_beside(lookup: Node, starts: Collection[Node]) -> bool:
+    """Whether it is a row for each of a batch of sequences that the stream does not begin with: a class is no token."""
+    are_longer = bool(starts) and all(len(start.shape) > len(lookup.shape) for start in starts)
+    return len(lookup.shape) == 2 and are_longer and lookup not in before(starts)
+
+
 def sums_before(starts: Iterable[Node]) -> list[Node]:
-    """The sums that the stream begins with, back to the last projection."""
+    """The sums that the stream begins with."""
+    return [node for node in before(starts) if node.name in SUMS]
+
+
+def before(starts: Iterable[Node]) -> list[Node]:
+    """What the stream begins with is made of, back to the last projection."""
     queue = list(starts)
     seen = {node.at for node in queue}
     for one in queue:
-        before: tuple[Node, ...] = ()
+        made_of: tuple[Node, ...] = ()
         if one.norm_of is not None:
-            before = (one.norm_of,)
+            made_of = (one.norm_of,)
         elif one.name in LAYOUTS | CASTS | DROPOUTS | TIMES | SUMS | JOINS:
-            before = one.inputs
-        for given in before:
+            made_of = one.inputs
+        for given in made_of:
             if given.is_data and given.at not in seen and len(seen) < NEAR:
                 seen.add(given.at)
                 queue.append(given)
-    return [node for node in queue if node.name in SUMS]
+    return queue
 
 
 def is_placed(given: Node, total: Node) -> bool:
