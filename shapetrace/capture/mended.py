@@ -8,11 +8,13 @@ as they are. Of what may have been meant in two ways nothing is made, and the fo
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from itertools import permutations
 from typing import Any
 
+import msgspec
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -33,6 +35,8 @@ from ..passes.roles.functions import (
     TIMES,
     plain,
 )
+from ..passes.widths.rules import STANDS_IN
+from ..schema import Trace
 
 __all__ = ["Mended"]
 
@@ -45,16 +49,25 @@ Rule = Callable[[Args, Mapping[str, Any]], Tensor | None]
 
 
 class Mended(TorchFunctionMode):
-    """While it is active calls that fail give what stands for their result; so do attentions of `model`, a copy."""
+    """While it is active calls that fail give what stands for their result; so do attentions of `model`, a copy.
+
+    calls   how often each function was called
+    made    the functions whose results are such, and by which of their calls
+    """
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
+        self.calls = Counter[str]()
+        self.made: set[tuple[str, int]] = set()
         for module in model.modules():
             if isinstance(module, nn.MultiheadAttention):
                 module.forward = mended_attention(module)  # type: ignore[method-assign]
 
     def __torch_function__(self, func: Any, types: Any, args: Args = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        self.calls[name] += 1
+        place = name, self.calls[name]
         try:
             return func(*args, **kwargs)
         except torch.OutOfMemoryError:
@@ -63,7 +76,18 @@ class Mended(TorchFunctionMode):
             made = stand_in(func, args, kwargs)
             if made is None:
                 raise
+            self.made.add(place)
             return made
+
+    def marked(self, trace: Trace) -> Trace:
+        """A trace of what ran meanwhile: the calls that gave what stands for their result say so."""
+        counts = Counter[str]()
+        calls = []
+        for call in trace.calls:
+            counts[call.name] += call.kind == "function"
+            is_made = call.kind == "function" and (call.name, counts[call.name]) in self.made
+            calls.append(msgspec.structs.replace(call, note=STANDS_IN) if is_made else call)
+        return msgspec.structs.replace(trace, calls=tuple(calls))
 
 
 def stand_in(func: Any, args: Args, kwargs: Mapping[str, Any]) -> Tensor | None:

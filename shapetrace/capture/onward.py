@@ -22,8 +22,16 @@ def mending(record: Recording) -> Recording:
     """A recording of forwards of copies that go on behind what fails."""
 
     def recorded(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace:
-        with Mended(model):
-            return record(model, args, kwargs)
+        mended = Mended(model)
+        try:
+            with mended:
+                trace = record(model, args, kwargs)
+        except FAILURES as error:
+            kept = left(error)
+            if kept is not None:
+                kept.trace = mended.marked(kept.plain())
+            raise
+        return mended.marked(trace)
 
     return recorded
 

@@ -129,10 +129,10 @@ shapetrace: raised in attention (JoinedByView), by out.view(2, 4, 8)
 shapetrace: raised in attention (NotTurned), by q @ k[:, :, 1:]
   …/test_failures.py
   in attention(x) (test_failures.py)
-    q            [B, H, T, D]    (2, 2, 4, 4)  stride (32, 4, 8, 1)  float32, not contiguous  from w_q(x).view(2, 4, 2, 4).transpose(1, 2) (test_failures.py)
-    k[:, :, 1:]  [B, H, T-1, 4]  (2, 2, 3, 4)  stride (32, 4, 8, 1)  float32, not contiguous  from test_failures.py
-  matmul sums over the last dim of q [B=2, H=2, T=4, D=4] and dim -2 of k[:, :, 1:] [B=2, H=2,
-  T-1=3, 4]: D=4 met T-1=3, and they must be equal; k[:, :, 1:].transpose(-2, -1) has 4 there""",
+    q            [B, 2, T, 4]    (2, 2, 4, 4)  stride (32, 4, 8, 1)  float32, not contiguous  from w_q(x).view(2, 4, 2, 4).transpose(1, 2) (test_failures.py)
+    k[:, :, 1:]  [B, 2, T-1, 4]  (2, 2, 3, 4)  stride (32, 4, 8, 1)  float32, not contiguous  from test_failures.py
+  matmul sums over the last dim of q [B=2, 2, T=4, 4] and dim -2 of k[:, :, 1:] [B=2, 2, T-1=3, 4]:
+  4 met T-1=3, and they must be equal; k[:, :, 1:].transpose(-2, -1) has 4 there""",
     ),
     "mask too short": (
         lambda: (Model(MaskTooShort()), IDS),
@@ -184,8 +184,8 @@ shapetrace: raised in attention (SoftmaxTooFar), by softmax((q @ k.transpose(-2,
 shapetrace: raised in attention (KeptHalf), by q.half() @ k.transpose(-2, -1)
   …/test_failures.py
   in attention(x) (test_failures.py)
-    q.half()             [B, H, T, D]  (2, 2, 4, 4)  stride (32, 4, 8, 1)  float16, not contiguous  from test_failures.py
-    k.transpose(-2, -1)  [B, H, D, T]  (2, 2, 4, 4)  stride (32, 4, 1, 8)  float32, not contiguous  from test_failures.py
+    q.half()             [B, 2, T, 4]  (2, 2, 4, 4)  stride (32, 4, 8, 1)  float16, not contiguous  from test_failures.py
+    k.transpose(-2, -1)  [B, 2, 4, T]  (2, 2, 4, 4)  stride (32, 4, 1, 8)  float32, not contiguous  from test_failures.py
   matmul wants one dtype: q.half() is float16, k.transpose(-2, -1) is float32; k.transpose(-2,
   -1).to(q.half().dtype) makes them one""",
     ),
@@ -205,8 +205,8 @@ shapetrace: raised in attention (PermutedTwice), by out.permute(0, 2, 2, 3)
 shapetrace: raised in attention (Attention), by w_q(x).view(2, 4, 3, 2)
   …/test_failures.py
   in attention(x) (test_failures.py)
-    w_q(x)  [B, T, C]  (2, 4, 8)  stride (32, 8, 1)  float32  from test_failures.py
-  C=8 of w_q(x) [B=2, T=4, C=8] cannot be split into 3 of equal size, 8 // 3 leaves 2 over: take a
+    w_q(x)  [B, T, 8]  (2, 4, 8)  stride (32, 8, 1)  float32  from test_failures.py
+  8 of w_q(x) [B=2, T=4, 8] cannot be split into 3 of equal size, 8 // 3 leaves 2 over: take a
   number that divides 8, such as 2""",
     ),
     "ids past the vocabulary": (

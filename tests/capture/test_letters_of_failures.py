@@ -184,6 +184,13 @@ def test_what_may_have_been_meant_in_two_ways_is_not_mended() -> None:
     assert trace.sizes == {}
 
 
+def test_where_sizes_are_equal_by_chance_what_failed_joins_no_axes() -> None:
+    """Four tokens and four heads: keys that are turned the wrong way have T where queries have H."""
+    assert axes(Parts(scores=lambda q, k: q @ k.transpose(1, 2)), IDS[:, :H]) == ["B H T D", "B T H D"]
+    wide = Parts(joined=lambda y: y.reshape(len(y), -1, C + 1))
+    assert axes(wide, IDS[:, :H]) == ["B H T D"]
+
+
 def test_a_failure_of_the_code_between_calls_is_not_mended() -> None:
     def said(x: Tensor, ids: Tensor) -> Tensor:
         raise ValueError("too long")

@@ -14,17 +14,19 @@ from ..roles.functions import (
     COMPARISONS,
     DROPOUTS,
     FUSED,
+    JOINS,
     NORMS,
+    PRODUCTS,
     QUOTIENTS,
     SUMS,
     TIMES,
     short_name,
 )
 from . import moves, parts, products
-from .dims import Dim, Dims
+from .dims import UNSEEN, Axis, Dim, Dims
 from .step import Step
 
-__all__ = ["follow", "moved_in_place"]
+__all__ = ["STANDS_IN", "follow", "moved_in_place"]
 
 
 def follow(dims: Dims, call: Call) -> dict[str, tuple[Dim, ...]]:
@@ -33,8 +35,35 @@ def follow(dims: Dims, call: Call) -> dict[str, tuple[Dim, ...]]:
     if rule is None or call.error is not None or not call.inputs or call.kind == "module":
         return {}
     step = Step(dims, call)
+    if call.note == STANDS_IN and not is_clear(step):
+        return {}
     rule(step)
     return step.unmade
+
+
+STANDS_IN = "its result stands for what it was to be"
+"""The note of a call that failed, in a run that went on."""
+
+
+LINING_UP = PRODUCTS | JOINS | SUMS | TIMES | QUOTIENTS | {"view", "reshape"}
+"""Functions that tell by the size of dims which of them are together."""
+
+
+def is_clear(step: Step) -> bool:
+    """Whether dims of one size are one axis, as far as it is known. Where they are not, a call that failed does not
+    tell which of them was meant: [B, 6, T=6, D] times [B, T=6, 6, D]. What goes by place alone, as a projection, does.
+    """
+    if short_name(step.call) not in LINING_UP:
+        return True
+    axes: dict[int, set[Axis]] = {}
+    for row in (*map(step.dims.of, step.call.inputs.values()), *step.made):
+        found = [(step.dims.size(dim), step.dims.axes[dim]) for dim in row if step.dims.size(dim) > 1]
+        numbers = [size for size, axis in found if not isinstance(axis, str) or axis == UNSEEN]
+        if len(set(numbers)) < len(numbers):
+            return False
+        for size, axis in found:
+            axes.setdefault(size, set()).update({axis} - {UNSEEN})
+    return all(len(found) < 2 for found in axes.values())
 
 
 def moved_in_place(call: Call) -> bool:
