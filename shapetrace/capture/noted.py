@@ -7,12 +7,11 @@ each step of it costs several times what it does in the loop below.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import PurePath
 from typing import Any, Final, Literal
 
 import msgspec
 
-from ..schema import Call, TensorMeta
+from ..schema import Call, TensorMeta, package_of
 from .places import Place
 from .structures import ARGUMENTS, FLAT, Structure, literal, text
 
@@ -127,7 +126,7 @@ def without_steps(calls: list[Call], handed: Iterable[tuple[int, Place]]) -> lis
             if call.depth > result.depth:
                 continue
             is_handed = places.get(at) == place
-            is_inner = is_handed or package_in(call.source) not in ("", package_in(place.source))
+            is_inner = is_handed or package_of(call.source) not in ("", package_of(place.source))
             if call.depth < result.depth or not is_inner:
                 break
             if any(tensor.number in numbers for tensor in call.outputs.values()):
@@ -140,13 +139,6 @@ def without_steps(calls: list[Call], handed: Iterable[tuple[int, Place]]) -> lis
 def is_view(call: Call) -> bool:
     storages = {tensor.storage for tensor in call.inputs.values()} - {None}
     return bool(call.outputs) and storages.issuperset(tensor.storage for tensor in call.outputs.values())
-
-
-def package_in(source: tuple[str, int] | None) -> str:
-    """The installed package whose file that is; "" if it is none."""
-    parts = PurePath(source[0] if source else "").parts
-    homes = [at for at, part in enumerate(parts[:-1]) if part in ("site-packages", "dist-packages")]
-    return parts[homes[-1] + 1] if homes else ""
 
 
 def results(result: Any) -> dict[str, TensorMeta]:
