@@ -21,7 +21,7 @@ from torch.nn import Parameter
 
 from ..schema import TensorMeta
 
-__all__ = ["PLAIN", "Numbers", "Stamp", "TensorTable"]
+__all__ = ["PLAIN", "Known", "Numbers", "Stamp", "TensorTable"]
 
 T = TypeVar("T")
 

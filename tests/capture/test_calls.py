@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 import shapetrace
 from shapetrace import Call, Trace
+from shapetrace.capture.tensors import Known, TensorTable
 
 
 class Forward(nn.Module):
@@ -515,20 +516,17 @@ def test_a_change_of_form_is_seen_by_the_next_function_also_if_torch_does_not_te
     assert add.inputs["0"].shape == (5,)
 
 
-def test_what_lies_where_something_was_before_is_new_and_a_view_of_what_is_still_there_is_one() -> None:
-    def forward(model: nn.Module, x: Tensor) -> Tensor:
-        moved = x.repeat(64, 64)
-        address = moved.untyped_storage()._cdata
-        moved.set_(torch.zeros(5))  # which lives on, elsewhere
-        others = [x.repeat(64, 64) for _ in range(8)]
-        assert address in [other.untyped_storage()._cdata for other in others]  # else this shows nothing
-        part = others[0].view(-1)
-        del others[0]
-        return part[1:]
-
-    *made, part, last = [call.outputs[""].storage for call in calls(forward, torch.zeros(2, 3)) if call.outputs]
-    assert len({*made}) == len(made)
-    assert part == last in made
+def test_what_lies_where_something_lay_before_is_in_memory_of_its_own() -> None:
+    table = TensorTable({})
+    gone, moved, there, new = (torch.zeros(3) for _ in range(4))
+    gone_at, moved_at, there_at = (tensor.untyped_storage()._cdata for tensor in (gone, moved, there))
+    numbers = [table.describe(tensor).storage for tensor in (gone, moved, there)]
+    view = table.describe(there[1:]).storage
+    del gone
+    moved.set_(torch.zeros(5))  # which lives on, elsewhere
+    assert (numbers, view) == ([0, 1, 2], 2)
+    assert [table.storage_at(address) for address in (gone_at, moved_at, there_at)] == [None, None, 2]
+    assert [table.place(Known(new), address) for address in (gone_at, moved_at, there_at)] == [3, 4, 2]
 
 
 def test_a_hook_that_changes_what_a_module_is_given_is_seen_also_if_it_is_set_while_watched() -> None:
