@@ -67,11 +67,11 @@ def guesses(held: Sequence[Held], ties: Ties = NONE) -> Iterator[Groups]:
     dim of each tensor is free. None of them changes what is as long as a weight, or one of two that are tied.
     """
     dims = [(number, dim) for number, tensor in enumerate(held) for dim in range(len(tensor.shape))]
-    is_single = all(tensor.shape[0] == 1 for tensor in held if tensor.shape)
+    single = first_of_one(held)
 
     def is_free(number: int, dim: int, floats: int | None) -> bool:
         tensor = held[number]
-        if tensor.shape[dim] < 2 and not (dim == 0 and is_single and tensor.shape[dim] == 1):
+        if tensor.shape[dim] < 2 and not (dim == single and tensor.shape[dim] == 1):
             return False
         last = len(tensor.shape) if not tensor.is_float else max(len(tensor.shape) - 1, 1) if floats is None else floats
         return dim < last
@@ -99,6 +99,15 @@ def guesses(held: Sequence[Held], ties: Ties = NONE) -> Iterator[Groups]:
     for index, groups in enumerate(found):
         if groups not in found[:index] and not any(map(ties.are_cut, groups.values())):
             yield groups
+
+
+def first_of_one(held: Sequence[Held]) -> int | None:
+    """The place at which all tensors have one element: a batch of one, before the length or behind it."""
+    firsts = [tensor.shape for tensor in held if tensor.shape]
+    if all(shape[0] == 1 for shape in firsts):
+        return 0
+    vectors = [tensor.shape for tensor in held if tensor.is_float and len(tensor.shape) > 2]
+    return 1 if vectors and all(len(shape) == 3 and shape[1] == 1 for shape in vectors) else None
 
 
 def free_of(groups: Groups, held: Sequence[Held], ties: Ties) -> Groups:

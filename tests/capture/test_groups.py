@@ -54,6 +54,13 @@ def test_a_dim_of_one_is_free_only_where_all_that_is_given_is_a_batch_of_one() -
     assert next(guesses(held(ids=IDS, mask=IDS[:1]))) == {"?0": [(0, 0)], "?1": [(0, 1), (1, 1)]}
 
 
+def test_a_batch_of_one_may_stand_behind_the_length() -> None:
+    assert next(guesses(held(x=torch.zeros(5, 1, 8)))) == {"?0": [(0, 0)], "?1": [(0, 1)]}
+    both = held(source=torch.zeros(5, 1, 8), target=torch.zeros(4, 1, 8))
+    assert next(guesses(both)) == {"?0": [(0, 0)], "?1": [(0, 1), (1, 1)], "?2": [(1, 0)]}
+    assert next(guesses(held(ids=IDS, x=torch.zeros(2, 4, 1)))) == {"?0": [(0, 0), (1, 0)], "?1": [(0, 1), (1, 1)]}
+
+
 def test_what_has_no_size_that_could_change_gives_no_guess() -> None:
     assert list(guesses(held(x=torch.zeros(()), n=torch.zeros(0, dtype=torch.long)))) == []
     assert list(guesses(())) == []

@@ -76,6 +76,11 @@ X = torch.zeros(4, 2, 8)
 CASES: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...], list[tuple[str | int, ...]]]] = {
     "attention, batch first": (lambda: nn.MultiheadAttention(8, 2, batch_first=True), (X, X, X), [("B", "T", "C")] * 3),
     "attention, batch second": (lambda: nn.MultiheadAttention(8, 2), (X, X, X), [("T", "B", "C")] * 3),
+    "attention, a batch of one second": (
+        lambda: nn.MultiheadAttention(8, 2),
+        (torch.zeros(5, 1, 8),) * 3,
+        [("T", "B", "C")] * 3,
+    ),
     "attention, no batch": (lambda: nn.MultiheadAttention(8, 2), (X[:, 0].clone(),) * 3, [("T", "C")] * 3),
     "attention, as many sequences as words": (
         lambda: nn.MultiheadAttention(8, 2, batch_first=True),
