@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import shapetrace
 from tests.passes.parts import IDS, Block, Einsum, Gated, Language, Scan, X, kinds, said, traced
 
 
@@ -268,3 +269,32 @@ def test_a_norm_of_the_branch_alone_is_res_post_norm() -> None:
     trace = traced(Renormed(Gated()), X)
     assert kinds(trace)[0] == "Renormed: res-post-norm block"
     assert [line for line in said(trace) if "norm" in line] == ["norm_1: norm", "norm_2: norm"]
+
+
+# Dropout of what the stream begins with
+
+
+class Dropped(nn.Module):
+    def __init__(self, *, placed: bool) -> None:
+        super().__init__()
+        self.tokens, self.places, self.dropout = nn.Embedding(16, 8), nn.Embedding(16, 8), nn.Dropout(0.1)
+        self.blocks, self.placed = nn.ModuleList(Block(Gated()) for _ in range(3)), placed
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.tokens(ids)
+        if self.placed:
+            x = x + self.places(torch.arange(ids.shape[1]))
+        x = self.dropout(x)
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+@pytest.mark.parametrize("placed", [False, True])
+def test_what_is_dropped_from_at_the_start_is_the_residual_and_blocks_are_as_equal_in_training(placed: bool) -> None:
+    trace = shapetrace.trace(Dropped(placed=placed).train(), IDS)
+    blocks = [next(call for call in trace.calls if call.path == f"blocks.{layer}") for layer in range(3)]
+    assert [[tensor.role for tensor in block.inputs.values()] for block in blocks] == [["x"]] * 3
+    dropped = next(call for call in trace.calls if call.path == "dropout")
+    assert next(iter(dropped.outputs.values())).role == "residual"
+    assert "×3: blocks.0 … blocks.2 are identical" in str(trace)

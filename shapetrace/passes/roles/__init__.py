@@ -48,7 +48,7 @@ from .attention import Attention, attentions
 from .elements import Elements, Held, nothing
 from .embeddings import is_beside, positions, rotations, tokens
 from .flow import Flow, Node
-from .forms import given_out
+from .forms import dropped, given_out
 from .functions import FUSED, LOOKUPS, LOSSES, OTHER_LOSSES, SOFTMAX, short_name
 from .learned import mark_learned
 from .losses import losses
@@ -152,6 +152,8 @@ class Roles:
             for node in nodes.values():
                 if node.name not in LOOKUPS and last_of_norm(node) is node:
                     self.give_all(node, role, (0, -1), scaled=role == "residual")
+        for node in (form for start in made.first() for form in dropped(start)):
+            self.give_all(node, "residual", (0, -1))
         for node in self.said:
             if node.norm_of is not None:
                 self.give(node, "norm")

@@ -15,6 +15,7 @@ __all__ = [
     "FAR",
     "after",
     "base",
+    "dropped",
     "given_out",
     "has_name",
     "is_projection",
@@ -115,6 +116,11 @@ def after(node: Node) -> Iterator[Node]:
             return
         node = following
         yield node
+
+
+def dropped(node: Node) -> list[Node]:
+    """What it is after dropout, which in eval is the same tensor."""
+    return [user for user in node.users if user.name in DROPOUTS and user.inputs[0] is node]
 
 
 def settled(node: Node, dims: int) -> Node:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from .attention import Attention
 from .branches import Branch
 from .flow import Flow, Node
-from .forms import unscaled
+from .forms import dropped, unscaled
 from .stream import Stream
 
 __all__ = ["Modules"]
@@ -129,7 +129,8 @@ class Modules:
         self.calls[module] = role
         if x is None:
             return
+        numbers = {node.meta.number for node in (x, *dropped(x)) if node.meta.number is not None}
         for key, tensor in self.flow.calls[module].inputs.items():
-            if tensor.number is not None and tensor.number == x.meta.number:
+            if tensor.number in numbers:
                 self.given.setdefault(module, key)
                 return
