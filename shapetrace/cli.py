@@ -241,6 +241,7 @@ def run_and_show(request: Request, view: View) -> None:
             emit(partial, msgspec.structs.replace(view, format="tree", output=None) if view.output else view)
             if view.output is not None:
                 emit(partial, view)
+                raised.keeping = ""
         raise
     emit(trace, view)
 

@@ -93,7 +93,8 @@ def emit(trace: Trace, view: View) -> None:
         trace.save(view.output)
     else:
         files.write(view.output, f"{text(trace, view)}\n".encode("utf-8", "backslashreplace"))
-    complain(f"{view.output}: written, {len(trace.calls)} calls of {trace.target}")
+    count = len(trace.calls)
+    complain(f"{view.output}: written, {count} call{'s' * (count != 1)} of {trace.target}")
 
 
 def text(trace: Trace, view: View) -> str:

@@ -42,18 +42,30 @@ INFIX = {
     "__and__": "&",
     "__or__": "|",
     "__xor__": "^",
+    "__floordiv__": "//",
+    "__rfloordiv__": "//",
+    "__lshift__": "<<",
+    "__rshift__": ">>",
 }
+PREFIX = {"neg": "-", "__neg__": "-", "__invert__": "~"}
 SIGNS = INFIX | {
+    "__invert__": "~",
     "__getitem__": "[…]",
     "__setitem__": "[…] =",
     "add_": "+=",
     "sub_": "-=",
     "mul_": "*=",
     "div_": "/=",
+    "pow_": "**=",
+    "floor_divide_": "//=",
+    "remainder_": "%=",
+    "__iand__": "&=",
+    "__ior__": "|=",
+    "__ixor__": "^=",
 }
-"""The sign that stands in the code for a function; the first ones between its two arguments."""
+"""The sign that stands in the code for a function: between its two arguments, before its only one, or otherwise."""
 
-REVERSED = frozenset({"__rsub__", "rsub", "__rdiv__", "__rtruediv__", "__rmatmul__", "__rpow__"})
+REVERSED = frozenset({"__rsub__", "rsub", "__rdiv__", "__rtruediv__", "__rmatmul__", "__rpow__", "__rfloordiv__"})
 ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag", "data", "grad"})
 METHODS = frozenset(
     """view view_as reshape reshape_as transpose permute movedim swapaxes expand expand_as squeeze unsqueeze flatten
@@ -129,6 +141,8 @@ def code(call: Call, name: str, labels: Mapping[str, Label]) -> tuple[str, bool]
     if name in INFIX and len(positional) == 2 and not keywords:
         left, right = reversed(positional) if name in REVERSED else positional
         return f"{left.tight} {INFIX[name]} {right.tight}", True
+    if name in PREFIX and len(positional) == 1 and not keywords:
+        return f"{PREFIX[name]}{positional[0].tight}", True
     return called(name, positional, keywords, "0" in labels), False
 
 

@@ -24,6 +24,7 @@ class Noise:
         self.accounts = accounts
         self.plumbing = plumbing(trace)
         self.given = {t.storage for t in self.calls[0].inputs.values()} if self.calls else set()
+        self.returned = {t.number for t in self.calls[0].outputs.values()} - {None} if self.calls else set()
         self.failing = [index for index, call in enumerate(self.calls) if call.error is not None]
 
     def is_input(self, tensor: TensorMeta) -> bool:
@@ -31,8 +32,9 @@ class Noise:
         return tensor in self.plumbing or (not is_float(tensor) and tensor.storage not in self.given)
 
     def is_result(self, call: Call, key: str, tensor: TensorMeta, made: Memory | None) -> bool:
-        """Whether a result is noise: plumbing, empty from the start, or what it was before under the name it had."""
-        if tensor in self.plumbing or (0 in tensor.shape and not call.inputs):
+        """Whether a result is noise: plumbing that the model does not return, empty from the start, or what it was
+        before under the name it had."""
+        if (tensor in self.plumbing and tensor.number not in self.returned) or (0 in tensor.shape and not call.inputs):
             return True
         return made is not None and made.kind == "same" and call.variable(key) in (None, made.of)
 

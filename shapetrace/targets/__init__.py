@@ -236,6 +236,8 @@ def sources(ready: Ready) -> list[Sourcing]:
 def failure(place: Place, ready: Ready, kept: Kept, seed: int) -> Raised:
     advice = ready.guessed if place.guesses else ready.advice
     raised = Raised(f"{place.target}: the forward of {kept.plain().model} raised this{advice}")
+    if place.guesses or not ready.advice:
+        raised.keeping = "; shapetrace run … --output FILE.jsonl keeps what ran until then"
     raised.partial = lambda: with_header(kept.named(), place, ready, seed)
     return raised
 

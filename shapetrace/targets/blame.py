@@ -28,9 +28,14 @@ class Raised(TargetError):
     """The user's own code raised its `__cause__`; the message says when, and what to do.
 
     partial   gives the record of the forward up to there, if it was one
+    keeping   how that can be kept, for who has not kept it
     """
 
     partial: Callable[[], Trace] | None = None
+    keeping = ""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}{self.keeping}"
 
 
 @context

@@ -55,7 +55,7 @@ class Ready(msgspec.Struct, frozen=True):
         """What to do if its forward raises."""
         takes, _ = parameters(signature_of(self.model.forward))
         if self.args or self.kwargs or not takes:
-            return "; shapetrace run … --output FILE.jsonl keeps what ran until then"
+            return ""
         return f"; it was given no input, {example(next(iter(takes.values())))} gives it one"
 
     @property
@@ -66,7 +66,7 @@ class Ready(msgspec.Struct, frozen=True):
             [
                 ", and it may be the inputs' fault, which were made for it:",
                 *(f"  --input '{text}'" for text in given),
-                "one that is given so is in the place of what is made; --output FILE.jsonl keeps what ran until then",
+                "one that is given so is in the place of what is made",
             ]
         )
 

@@ -38,6 +38,9 @@ def text(made: Call, **labels: str) -> str:
         (call("add", ("0", "1")), "x + y"),
         (call("matmul", ("0", "1")), "x @ y"),
         (call("__rsub__", _1="1"), "1 - x"),
+        (call("__floordiv__", _1="2"), "x // 2"),
+        (call("neg"), "-x"),
+        (call("__invert__"), "~x"),
         (call("add", ("0", "1"), alpha="2"), "add(x, y, alpha=2)"),  # no sign says that
         (call("softmax", dim="-1", dtype="None", __stacklevel="3"), "softmax(x, dim=-1)"),
         (call("cat", ("0[0]", "0[1]"), dim="-2"), "cat([x, y], dim=-2)"),
@@ -54,6 +57,8 @@ def test_what_stands_next_to_a_dot_or_a_sign_gets_brackets() -> None:
     total = expression(call("add", ("0", "1")), "add", {"0": Label("x"), "1": Label("y")})
     assert expression(call("transpose", _1="0", _2="1"), "transpose", {"0": total}).text == "(x + y).transpose(0, 1)"
     assert expression(call("mul", _1="2"), "mul", {"0": total}).text == "(x + y) * 2"
+    hidden = expression(call("__invert__"), "__invert__", {"0": Label("mask")})
+    assert expression(call("__getitem__", _1="(:, None)"), "__getitem__", {"0": hidden}).text == "(~mask)[:, None]"
     assert expression(call("softmax", dim="0"), "softmax", {"0": total}).text == "softmax(x + y, dim=0)"
 
 

@@ -503,6 +503,16 @@ def test_a_long_name_gives_way_to_what_made_the_tensor(text: Text) -> None:
     assert any(name.split()[0].endswith("…") for name in names)
 
 
+def test_a_mask_that_the_model_returns_is_shown_as_what_it_is_for(text: Text) -> None:
+    class Above(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            hidden = x < 0
+            return (x > 1) & hidden
+
+    shown = text(shapetrace.trace(Above(), torch.zeros(2, 3), axes=False))
+    assert [row.split()[1] for row in shown.splitlines()[2:]] == ["x", "output"]
+
+
 def test_what_is_returned_without_a_name_is_a_view_or_the_same_as_it_would_be_with_one(text: Text) -> None:
     class Turn(nn.Module):
         def __init__(self) -> None:

@@ -89,7 +89,10 @@ def test_where_no_inputs_are_found_those_that_were_made_are_shown() -> None:
     first, *specs, last = str(caught.value).splitlines()
     assert first.endswith(" raised this, and it may be the inputs' fault, which were made for it:")
     assert specs == ["  --input 'input_ids: int64[2, 8]'", "  --input 'attention_mask: int64[2, 8]'"]
-    assert last == "one that is given so is in the place of what is made; --output FILE.jsonl keeps what ran until then"
+    assert last == (
+        "one that is given so is in the place of what is made; "
+        "shapetrace run … --output FILE.jsonl keeps what ran until then"
+    )
 
 
 def test_a_docstring_is_read_for_the_kind_and_the_sizes_of_each_tensor() -> None:
