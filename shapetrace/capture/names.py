@@ -124,7 +124,13 @@ class _Part(NamedTuple):
     key: str
 
 
-_Stack = list[object]  # of each value: a _Part, a constant itself, or None
+class _Built(NamedTuple):
+    """A tuple or list that was built of values, some of them parts: `a, b, c, d = f(), g(), h(), i()` makes one."""
+
+    values: tuple[object, ...]
+
+
+_Stack = list[object]  # of each value: a _Part, a _Built, a constant itself, or None
 
 
 def _destination(code: types.CodeType, steps: list[_Step], at: int, returns: dict[str, set[int]]) -> Destination:
@@ -148,7 +154,7 @@ def _follow(code: types.CodeType, steps: list[_Step], at: int) -> tuple[dict[str
             _store(names, stack, step)
         elif not _move(stack, step):
             break
-        if not any(isinstance(value, _Part) for value in stack):
+        if not any(isinstance(value, (_Part, _Built)) for value in stack):
             return names, None, here
     return names, None, None
 
@@ -249,13 +255,17 @@ def _move(stack: _Stack, step: _Step) -> bool:
             whole = stack.pop()
             stack += [None] * (1 + step.effect - count)
             stack += [_item(whole, index) for index in reversed(range(count))]
+        case "BUILD_TUPLE" | "BUILD_LIST" if any(isinstance(value, _Part) for value in stack[len(stack) - step.arg :]):
+            stack[len(stack) - step.arg :] = [_Built(tuple(stack[len(stack) - step.arg :]))]
         case _:
             return _exchange(stack, step)
     return True
 
 
-def _item(whole: object, index: object) -> _Part | None:
+def _item(whole: object, index: object) -> object:
     """The part under `index`; `None` if no key can say it, as for a slice or an index from the end."""
+    if isinstance(whole, _Built):
+        return whole.values[index] if type(index) is int and 0 <= index < len(whole.values) else None
     if not isinstance(whole, _Part):
         return None
     if type(index) is int and index >= 0:
