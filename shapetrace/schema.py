@@ -152,6 +152,7 @@ class Trace(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     seed          of torch's random numbers, where shapetrace set it
     notes         what a reader must know to believe the record
     error         the exception that ended the pass
+    cause         that which a call of the pass raised, where `error` was raised from it
 
     `trace[path]` holds the tensors of a module by name: `trace["blocks.0.attention"]["q"].shape`.
     """
@@ -167,6 +168,7 @@ class Trace(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     seed: int | None = None
     notes: tuple[str, ...] = ()
     error: str | None = None
+    cause: str | None = None
     calls: tuple[Call, ...] = ()
 
     def __getitem__(self, path: str) -> Scope:

@@ -124,6 +124,7 @@ FULL = Trace(
     seed=0,
     notes=("Net: compiled",),
     error="RuntimeError: no",
+    cause="RuntimeError: nothing",
     calls=(
         Call(
             kind="function",
@@ -170,6 +171,7 @@ PORTABLE = Trace(
     seed=0,
     notes=("Net: compiled",),
     error="RuntimeError: no",
+    cause="RuntimeError: nothing",
     calls=(
         Call(
             kind="function",

@@ -13,6 +13,7 @@ from ..passes.roles import name_roles
 from ..schema import Trace
 from .held import HeldElements
 from .notes import note
+from .raised import statement
 from .tensors import Numbers, TensorTable
 from .unread import Unread
 
@@ -74,8 +75,8 @@ def left(error: BaseException) -> Kept | None:
 def explain(error: BaseException, kept: Kept) -> None:
     """Tell an exception where in the model it was raised, by what, and what is wrong, with axes if they can be told.
 
-    For the axes the model runs again: at once where a function failed or a layer of torch, later where the user's own
-    code did, and never after what was to end the process.
+    For the axes the model runs again: at once where there are tensors that the call was given or the user's own code
+    had made, later where it had made none, and never after what was to end the process.
     """
     if not isinstance(error, Exception) or isinstance(error, NOT_OF_SHAPES):
         kept.naming = None
@@ -83,5 +84,9 @@ def explain(error: BaseException, kept: Kept) -> None:
         plain = kept.plain()
         index = failing(plain)
         if index is not None:
-            can_help = plain.calls[index].kind == "function" or diagnosis(plain) is not None
-            note(error, failure(kept.named() if can_help else plain))
+            can_help = (
+                plain.calls[index].kind == "function"
+                or any(call.outputs for call in plain.calls[index + 1 :])
+                or diagnosis(plain) is not None
+            )
+            note(error, failure(kept.named() if can_help else plain, statement(error)))

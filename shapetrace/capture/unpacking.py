@@ -15,7 +15,7 @@ from .places import Place
 from .recorder import Recorder, said
 from .structures import Structure, join_keys
 
-__all__ = ["unpacking"]
+__all__ = ["cause", "unpacking"]
 
 UNPACK = Function("function", "unpack")
 
@@ -59,6 +59,18 @@ def innermost(where: TracebackType | None) -> TracebackType | None:
 def error_of(noted: Any) -> str | None:
     error: str | None = noted.error if isinstance(noted, NotedModule) else noted[-1]
     return error
+
+
+def cause(error: BaseException, recorder: Recorder) -> str | None:
+    """What `error` was raised from, `raise ValueError(...) from cause`, if a call that was seen raised that."""
+    raised = {error_of(noted) for noted in recorder.calls}
+    seen = {id(error)}
+    while (before := error.__cause__) is not None and id(before) not in seen:
+        if said(before) in raised:
+            return said(before)
+        error = before
+        seen.add(id(error))
+    return None
 
 
 def whose_shape(before: list[dis.Instruction], where: TracebackType) -> Tensor | None:

@@ -20,7 +20,7 @@ from .rebuild import attribute, undisputed
 from .recorder import Recorder, said
 from .stats import StatsRecorder
 from .traced import TracedFunctions
-from .unpacking import unpacking
+from .unpacking import cause, unpacking
 from .unread import Unread
 from .weightless import mode_of
 
@@ -102,6 +102,7 @@ class Watch:
             weightless=mode_of(self.model) is not None,
             torch=str(torch.__version__),
             error=None if error is None else said(error),
+            cause=None if error is None else cause(error, self.recorder),
         )
         if error is not None:  # it may have come before any tensor that is no integer
             header = msgspec.structs.replace(header, **kept_in(self.model))

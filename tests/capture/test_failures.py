@@ -325,6 +325,7 @@ def test_what_the_users_own_code_raises_is_placed_and_not_explained() -> None:
     assert text(nn.Sequential(Picky()), IDS) == (
         """\
 shapetrace: raised in 0 (Picky)
+  …/test_failures.py
   in 0(input) (container.py)
     x  (2, 4)  stride (4, 1)  int64  input of the model"""
     )

@@ -244,10 +244,11 @@ def makers(trace: Trace, stop: int) -> dict[int, int]:
 
 
 def failing(trace: Trace) -> int | None:
-    """The innermost function that raised what ended the pass, or else the innermost module."""
-    if trace.error is None:
+    """The innermost function that raised what ended the pass, or what that came from; or else the innermost module."""
+    error = trace.cause or trace.error
+    if error is None:
         return None
-    found = [index for index, call in enumerate(trace.calls) if call.error == trace.error and call.kind != "op"]
+    found = [index for index, call in enumerate(trace.calls) if call.error == error and call.kind != "op"]
     return found[-1] if found else None
 
 
