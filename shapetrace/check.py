@@ -47,7 +47,8 @@ def check(asked: Check) -> int:
         after = record(asked.request)
     if before is None:
         where = "" if path.parent.is_dir() else " in a new folder"
-        written = f"written{where}, {len(after.calls)} calls of {after.target}"
+        count = len(after.calls)
+        written = f"written{where}, {count} {'call' if count == 1 else 'calls'} of {after.target}"
         complain(f"{shown(path)}: {written if accept(path, after) else 'the same, left alone'}")
         return 0
     changes = differences(before, after, asked.file)

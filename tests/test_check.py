@@ -84,6 +84,11 @@ def test_what_differs_is_shown_with_the_command_that_accepts_it(run: Run) -> Non
     assert run("shapetrace check net.jsonl net.py:build --width 32") == (0, "", "hello from build\n")
 
 
+def test_one_call_is_no_calls(run: Run) -> None:
+    said = run("shapetrace check --update one.jsonl torch.nn:Identity --input 'float32[B=2, 8]'")
+    assert said == (0, "", "one.jsonl: written, 1 call of torch.nn:Identity\n")
+
+
 def test_the_options_are_those_of_run(run: Run) -> None:
     options = "torch.nn:Linear --in-features 8 --out-features 4 --input 'float32[B=2, 8]' --seed 3 --ops --axes C=8"
     assert run(f"shapetrace check --update linear.jsonl {options}")[0] == 0

@@ -135,10 +135,13 @@ def whole_numbers(fault: Fault) -> str | None:
 
 def target_dtype(fault: Fault) -> str | None:
     target, logits = fault.tensor("1", "target"), fault.tensor("0", "input")
-    if fault.name not in ("cross_entropy", "nll_loss") or target is None or logits is None or target.is_integer:
+    if fault.name not in ("cross_entropy", "nll_loss") or target is None or logits is None:
         return None
-    if "Long" not in fault.text and "scalar type" not in fault.text:
+    if target.tensor.dtype == "int64" or ("Long" not in fault.text and "scalar type" not in fault.text):
         return None
+    if target.is_integer:
+        kind = target.tensor.dtype
+        return f"{fault.name} takes the numbers of classes as int64, and {target} is {kind}: {target.code}.long()"
     return (
         f"{fault.name} takes the numbers of classes, and {target} is {target.tensor.dtype}: {target.code}.long(); "
         f"probabilities of classes would be of the shape of {logits}"

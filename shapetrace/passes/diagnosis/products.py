@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ...schema import package_of
 from .broadcasting import clash
 from .fault import Fault, Given, listed
 
@@ -28,7 +29,8 @@ def linear(fault: Fault) -> str | None:
     if len(other) == 1:
         turned = f"{x.code}.transpose({other[0]}, -1)"
         return f"{said}; dim {other[0]} is {x.dim(other[0])}: is {turned} meant?"
-    if weight.shape[0] == x.shape[-1] and not weight.name.endswith("weight"):
+    is_of_layer = package_of(fault.call.source) == "torch"
+    if weight.shape[0] == x.shape[-1] and not is_of_layer and not weight.name.endswith("weight"):
         return f"{said}: a weight is [out, in], and {weight.code}.t() is so"
     if len(x.shape) == 4 and x.shape[1] * x.shape[3] == wanted:
         return (

@@ -40,6 +40,18 @@ MISTAKES = {
         lambda net, x, ids: F.bilinear(x, x, torch.zeros(5, C, 8)),
         "bilinear takes 8 in the last dim of its second input, and x [B=2, T=6, 16] has 16 there",
     ),
+    "classes of a shorter dtype": Mistake(
+        lambda net, x, ids: F.cross_entropy(net.head(x).flatten(0, 1), ids.flatten().int()),
+        "cross_entropy takes the numbers of classes as int64, and ids.flatten().int() [B·T=12] is int32: "
+        "ids.flatten().int().long()",
+        lambda net, x, ids: F.cross_entropy(net.head(x).flatten(0, 1), ids.flatten().int().long()),
+    ),
+    "a layer made on the way": Mistake(
+        lambda net, x, ids: nn.Linear(C + 1, C)(x),
+        "linear takes 17 in the last dim, and x [B=2, T=6, 16] has 16 there: make it with in_features=16, "
+        "or give it a tensor that is 17 wide",
+        lambda net, x, ids: nn.Linear(C, C)(x),
+    ),
     "a list of lists": Mistake(
         lambda net, x, ids: x.index_select(1, ids),
         "index_select takes one list of numbers for all, and ids [B=2, T=6] has 2 dims: see gather",
