@@ -13,6 +13,7 @@ from ..passes.roles import name_roles
 from ..schema import Trace
 from .held import HeldElements
 from .notes import note
+from .outliers import outlier
 from .raised import statement
 from .tensors import Numbers, TensorTable
 from .unread import Unread
@@ -89,4 +90,4 @@ def explain(error: BaseException, kept: Kept) -> None:
                 or any(call.outputs for call in plain.calls[index + 1 :])
                 or diagnosis(plain) is not None
             )
-            note(error, failure(kept.named() if can_help else plain, statement(error)))
+            note(error, failure(kept.named() if can_help else plain, statement(error), outlier(error)))

@@ -11,6 +11,7 @@ from ..errors import printable
 from ..schema import Trace
 from .diagnosis import sentence
 from .diagnosis.fault import Fault, Given, failing, fault, listed, makers, modules, written
+from .diagnosis.outlier import Outlier
 
 __all__ = ["Statement", "failing", "failure"]
 
@@ -34,14 +35,15 @@ class Statement(msgspec.Struct, frozen=True):
     missing: tuple[str, ...] = ()
 
 
-def failure(trace: Trace, own: Statement | None = None) -> str:
+def failure(trace: Trace, own: Statement | None = None, outlier: Outlier | None = None) -> str:
     """Some lines of text, with nothing that a terminal would obey; "" if no call of the trace ended it.
 
-    `own` is told where no function of torch failed but what is written between them.
+    `own` is told where no function of torch failed but what is written between them; `outlier` where one looked it up.
     """
     found = fault(trace)
     if found is None:
         return ""
+    found = msgspec.structs.replace(found, outlier=outlier)
     is_own = own is not None and found.call.kind == "module" and own.source != found.call.source
     source = own.source if own is not None and is_own else found.call.source
     lines = [f"shapetrace: raised in {place(found)}"]

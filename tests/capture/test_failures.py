@@ -217,8 +217,8 @@ shapetrace: raised in token (Embedding), by embedding(input, weight, norm_type=2
   in token(ids) (test_failures.py)
     input   [B, T]  (2, 4)   stride (4, 1)  int64    input of the model
     weight  [V, C]  (10, 8)  stride (8, 1)  float32  parameter token.weight
-  input [B=2, T=4] holds a number that is no row of the table token.weight, which has V=10 of them,
-  0 to 9: look at input.min() and input.max()""",
+  input [B=2, T=4] holds 10 at [0, 0] and 7 more that are out of range, and the rows of the table
+  token.weight are V=10, 0 to 9""",
     ),
     "positions past the table": (
         lambda: (Model(Attention(), positions=3), IDS),

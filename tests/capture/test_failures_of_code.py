@@ -119,3 +119,29 @@ def test_an_error_that_was_handled_explains_no_other() -> None:
     trace = shapetrace.trace_of(raised.value)
     assert trace is not None
     assert trace.cause is None
+
+
+def looked_up(id_: int) -> str:
+    ids = torch.zeros(2, 4, dtype=torch.long)
+    ids[1, 2] = id_
+    return text(Written(refused), ids)
+
+
+def test_an_id_out_of_range_is_told_with_its_place() -> None:
+    assert looked_up(16).endswith(
+        "input [B=2, T=4] holds 16 at [1, 2], and the rows of the table token.weight are 16, 0 to 15"
+    )
+
+
+def test_an_id_that_a_loss_ignores_is_known() -> None:
+    said = " ".join(looked_up(-100).split())
+    assert "holds -100 at [1, 2]" in said
+    assert said.endswith("; -100 is what a loss ignores in its targets")
+
+
+def test_under_vmap_no_value_is_read() -> None:
+    class Mapped(Written):
+        def forward(self, ids: Tensor) -> Any:
+            return torch.vmap(self.token)(ids)
+
+    assert "holds a number that is no row of the table" in " ".join(text(Mapped(refused), IDS + 16).split())

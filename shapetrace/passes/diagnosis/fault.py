@@ -15,6 +15,7 @@ from ..expressions import plain_name
 from ..labels import Labels
 from ..memory import Ledger, ledger
 from ..nesting import walk
+from .outlier import Outlier
 
 __all__ = ["Fault", "Given", "failing", "fault", "listed", "modules", "product"]
 
@@ -70,6 +71,7 @@ class Fault(msgspec.Struct, frozen=True):
     code     what was written, as far as the record says
     codes    of each call before it, by index
     makers   of each tensor the first call that gave it, by their numbers
+    outlier  what was looked up and is not there, where that was read
     """
 
     trace: Trace
@@ -81,6 +83,7 @@ class Fault(msgspec.Struct, frozen=True):
     codes: dict[int, str]
     kept: Ledger
     makers: dict[int, int]
+    outlier: Outlier | None = None
 
     @property
     def call(self) -> Call:

@@ -21,6 +21,9 @@ __all__ = [
     "too_many",
 ]
 
+IGNORED = -100
+"""The `ignore_index` of torch's losses, where nobody sets another."""
+
 OUT = r"index (-?\d+) is out of bounds for dimension (\d+) with size (\d+)"
 
 
@@ -33,10 +36,17 @@ def embedded(fault: Fault) -> str | None:
         return None
     if (said := counted(fault, ids, table, 0)) is not None:
         return said
-    return (
-        f"{ids} holds a number that is no row of the table {table.tensor.name or table.name}, "
-        f"which has {table.dim(0)} of them, 0 to {table.shape[0] - 1}: look at {ids.code}.min() and {ids.code}.max()"
-    )
+    name, last = table.tensor.name or table.name, table.shape[0] - 1
+    out = fault.outlier
+    if out is None:
+        return (
+            f"{ids} holds a number that is no row of the table {name}, which has {table.dim(0)} of them, 0 to {last}: "
+            f"look at {ids.code}.min() and {ids.code}.max()"
+        )
+    at = f" at [{', '.join(map(str, out.place))}]" if out.place else ""
+    more = f" and {out.count - 1} more that are out of range" if out.count > 1 else ""
+    said = f"{ids} holds {out.number}{at}{more}, and the rows of the table {name} are {table.dim(0)}, 0 to {last}"
+    return f"{said}; {IGNORED} is what a loss ignores in its targets" if out.number == IGNORED else said
 
 
 def counted(fault: Fault, index: Given, x: Given, dim: int) -> str | None:
