@@ -33,8 +33,8 @@ class Given(msgspec.Struct, frozen=True):
 
     @property
     def code(self) -> str:
-        """The name as it stands before a dot: "(x / 2)"."""
-        return f"({self.name})" if is_loose(self.name) else self.name
+        """The name as it stands before a dot: "(x / 2)", "(~mask)"."""
+        return f"({self.name})" if is_loose(self.name) or self.name.startswith(("-", "~")) else self.name
 
     @property
     def shape(self) -> tuple[int, ...]:

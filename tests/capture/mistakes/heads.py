@@ -73,6 +73,12 @@ def masked_by_floats(net: Net, x: Tensor, ids: Tensor) -> Tensor:
 
 
 MISTAKES = {
+    "a mask turned over, without a dim for heads": Mistake(
+        lambda net, x, ids: net.heads(x, 0).masked_fill(~(ids == 0), 0.0),
+        "masked_fill lines dims up from the last: 4 of y.transpose(1, 2) [B=2, 4, T=6, 4] met T=6 of "
+        "~(ids == 0) [B=2, T=6]; they must be equal, or one of them 1. (~(ids == 0))[:, None, :, None] lines up",
+        lambda net, x, ids: net.heads(x, 0).masked_fill((~(ids == 0))[:, None, :, None], 0.0),
+    ),
     "past the end of a cache": Mistake(
         into_cache,
         "k [B=2, 4, T=6, 4] does not fit: cache [2, 4, 8, 4] has 8 in dim 2, and 4:10 goes on past it: "
