@@ -37,7 +37,7 @@ from .options import (
     sizes,
 )
 from .streams import aside, complain, hush, read, say, set_encoding
-from .view import View, emit, recorded, view_of
+from .view import View, emit, narrowed, view_of
 
 if TYPE_CHECKING:
     from .targets import Request
@@ -175,7 +175,7 @@ def show(
     FILE is what `shapetrace run … --output FILE.jsonl` wrote, or `trace.save` in Python; or a pipe, or - for stdin.
     """
     view = view_of(format, output, all, depth, width, copies)
-    emit(recorded(read(file), ops=ops, stats=stats), view)
+    emit(narrowed(read(file), ops=ops, stats=stats), view)
 
 
 @app.command()

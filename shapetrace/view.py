@@ -14,7 +14,7 @@ from .streams import complain, say
 if TYPE_CHECKING:
     from .schema import Call, Trace
 
-__all__ = ["CONTENT", "View", "emit", "recorded", "view_of"]
+__all__ = ["CONTENT", "View", "emit", "narrowed", "view_of"]
 
 CONTENT = {".jsonl": "trace", ".json": "json", ".md": "markdown", ".txt": "tree"}
 """What goes into a file, by its suffix; "trace" is what `shapetrace show` reads."""
@@ -61,7 +61,7 @@ def content(format: str | None, output: Path | None) -> str:
     return CONTENT[output.suffix]
 
 
-def recorded(trace: Trace, *, ops: bool | None, stats: bool | None) -> Trace:
+def narrowed(trace: Trace, *, ops: bool | None, stats: bool | None) -> Trace:
     """The trace without what is not to be shown. `ShapetraceError` if it has not what is."""
     has_ops = any(call.kind == "op" for call in trace.calls)
     has_stats = any(tensor.stats for call in trace.calls for tensor in (*call.inputs.values(), *call.outputs.values()))
